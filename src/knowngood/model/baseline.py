@@ -1,0 +1,27 @@
+"""The known-good state of a host."""
+
+import msgspec
+
+from knowngood.model.launch import LaunchSpec
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """What the host goes back to, and what candidates are compared with.
+
+    Attributes:
+        version: 1 for the first, one more with every keep, undo or new baseline.
+        spec: How the server is started.
+        files: Managed file to the SHA-256 of its known-good bytes; empty string for a file that does not stand there.
+        facts: Host facts: fact name to value.
+        transactions: Journal transactions in force, oldest first: the kept file changes.
+        kept: Trials whose change sets are part of it, oldest first.
+        workloads: Digest of the workload definitions it was measured with.
+    """
+
+    version: int
+    spec: LaunchSpec
+    files: dict[str, str] = {}
+    facts: dict[str, str] = {}
+    transactions: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    workloads: str = ""

@@ -1,0 +1,71 @@
+"""What is asked of a server while it is measured. Both arms get the same prompts at the same times."""
+
+from typing import Literal
+
+import msgspec
+
+
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
+    """Distribution of a length in tokens.
+
+    Attributes:
+        mean: Mean, in tokens.
+        sd: Standard deviation of a normal distribution, in tokens; 0 means always the mean.
+        low: Smallest length drawn.
+        high: Largest length drawn; 0 means no limit.
+    """
+
+    mean: float
+    sd: float = 0.0
+    low: int = 1
+    high: int = 0
+
+
+class Slo(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits a request must keep to count for goodput; None means no limit. All in milliseconds."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """One load pattern.
+
+    Exactly one of ``concurrency`` (closed loop) and ``rate`` (open loop) is set.
+
+    Attributes:
+        name: Unique in a lab.
+        endpoint: ``completions`` or ``chat``.
+        prompts: Path of a prompt file (one per line; ``.jsonl`` with a ``prompt`` key), or empty to generate.
+        isl: Input lengths of generated prompts.
+        osl: Output lengths asked for; the server is told to ignore its end-of-text token.
+        concurrency: Number of requests kept in flight.
+        rate: Requests per second on a schedule fixed beforehand.
+        arrivals: ``constant`` or ``poisson`` gaps, for open loop.
+        duration_s: Length of the measured window, in seconds, if ``requests`` is 0.
+        requests: Number of measured requests; 0 means as many as fit into ``duration_s``.
+        warmup: Requests sent before the measured window.
+        timeout_s: A request that takes longer is an error.
+        seed: Of prompts, lengths and arrival times.
+        slo: Limits for goodput.
+        model: Name sent with each request; empty means what the server lists first.
+        extra: Further fields of each request body, such as ``temperature``.
+    """
+
+    name: str = "default"
+    endpoint: Literal["completions", "chat"] = "completions"
+    prompts: str = ""
+    isl: Lengths = Lengths(mean=128)
+    osl: Lengths = Lengths(mean=64)
+    concurrency: int = 0
+    rate: float = 0.0
+    arrivals: Literal["constant", "poisson"] = "poisson"
+    duration_s: float = 10.0
+    requests: int = 0
+    warmup: int = 2
+    timeout_s: float = 120.0
+    seed: int = 0
+    slo: Slo | None = None
+    model: str = ""
+    extra: dict[str, str | int | float | bool] = {}

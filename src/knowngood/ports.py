@@ -1,0 +1,318 @@
+"""The doors between the procedures of ``flow`` and the world: five small protocols.
+
+A plugin is one factory behind an entry point; it passes the conformance suite of its port in ``knowngood.testing``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from knowngood.model.change import Change
+from knowngood.model.diagnosis import LogRule
+from knowngood.model.events import Event
+from knowngood.model.evidence import CpuReading, Proof, RunRecord
+from knowngood.model.launch import LaunchSpec
+from knowngood.model.workload import Workload
+
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that ran to its end: exit status, both outputs."""
+
+    status: int
+    out: bytes
+    err: bytes
+
+
+class FileEdit(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a transaction, planned: out of ``before`` becomes ``after``.
+
+    Attributes:
+        path: Absolute path on the host.
+        before: SHA-256 of the bytes that must stand there; None if no file may stand there.
+        after: New bytes; None to take the file away.
+    """
+
+    path: str
+    before: str | None
+    after: bytes | None
+
+
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a journalled set of file edits.
+
+    Attributes:
+        id: Given by whoever applied it.
+        state: ``applied`` is on the host for a trial, ``kept`` is part of the known-good state, ``reverted`` is undone,
+            ``unfinished`` was cut off or met drift.
+        files: Path to SHA-256 of what stands there now (None: no file).
+        notes: What a person must know: drift that was left alone, foreign edits that were put back.
+    """
+
+    id: str
+    state: Literal["applied", "kept", "reverted", "unfinished"]
+    files: dict[str, str | None]
+    notes: tuple[str, ...] = ()
+
+
+class Journal(Protocol):
+    """Exact undo: pre-images first, compare-and-swap per file, all or nothing. Lives on the host."""
+
+    def apply(self, tx: str, edits: Sequence[FileEdit]) -> Transaction:
+        """Put a set of edits on the host; asked again with the same id, answer with its state.
+
+        Raises:
+            Drift: A file is not what the plan was made for; everything is as before.
+            Refused: The host cannot take the set (space, permissions, mounts); everything is as before.
+        """
+        ...
+
+    def revert(self, tx: str) -> Transaction:
+        """Bring every file of a transaction, applied or kept, back to what it was.
+
+        Raises:
+            RevertFailed: A file was edited by somebody else since; it was left alone.
+        """
+        ...
+
+    def keep(self, tx: str) -> Transaction:
+        """Make an applied transaction part of the known-good state; its pre-images stay for a later revert."""
+        ...
+
+    def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
+        """Undo whatever is neither kept nor reverted, newest first; those named in ``keep`` become kept instead."""
+        ...
+
+    def transactions(self) -> Sequence[Transaction]:
+        """All transactions that are not reverted, oldest first."""
+        ...
+
+
+class Process(Protocol):
+    """A server that was started: its process group, its log."""
+
+    @property
+    def pid(self) -> int:
+        """Process id of the group's leader on the host."""
+        ...
+
+    def poll(self) -> int | None:
+        """Exit status of the leader (negative: signal), or None while it lives."""
+        ...
+
+    def stop(self, *, grace_s: float) -> None:
+        """End every process that descends from the launch: ask, wait up to ``grace_s``, kill; return when all are gone.
+
+        Raises:
+            RevertFailed: A process could not be ended.
+        """
+        ...
+
+    def cpu(self) -> CpuReading:
+        """Read the machine's and the group's CPU counters."""
+        ...
+
+    def inspect(self) -> "Inside":
+        """Look into the live processes."""
+        ...
+
+
+class Inside(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operating system says of a running server.
+
+    Attributes:
+        argv: Arguments of the leader.
+        environ: Its environment.
+        pids: Live processes of the launch.
+        ports: TCP ports that these processes listen on.
+        rss_mb: Their resident memory, in MB.
+    """
+
+    argv: tuple[str, ...]
+    environ: dict[str, str]
+    pids: tuple[int, ...]
+    ports: tuple[int, ...]
+    rss_mb: float
+
+
+class Host(Protocol):
+    """A machine that servers run on."""
+
+    @property
+    def address(self) -> str:
+        """``local`` or ``ssh://name``."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """The machine's journal of file edits."""
+        ...
+
+    def run(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
+        """Run a program to its end.
+
+        Raises:
+            Unreachable: There is no such program, or it did not end in time.
+        """
+        ...
+
+    def spawn(self, spec: LaunchSpec, *, run: str, log: Path) -> Process:
+        """Start a server in a process group of its own, its output in ``log``; ``run`` names it for ``strays``.
+
+        Raises:
+            Died: The program cannot be started.
+        """
+        ...
+
+    def strays(self) -> Sequence[Process]:
+        """Servers of ours that still run although nobody looks after them."""
+        ...
+
+    def look(self, path: str) -> bytes | None:
+        """Bytes of a file; None if no file stands there.
+
+        Raises:
+            HostError: It cannot be read, or is no regular file.
+        """
+        ...
+
+    def lease(self, *, purpose: str) -> AbstractContextManager[None]:
+        """Hold the machine; one holder at a time, across users and labs; freed by the kernel when the holder dies.
+
+        Raises:
+            Busy: Somebody holds it; who, for what and since when are in the message.
+        """
+        ...
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """How to tell that a server is ready.
+
+    Attributes:
+        health: Path that answers 200 when the server is ready.
+        first_answer: Path of a completion endpoint that must answer one short request; empty if there is none.
+        quiet_s: A server that neither writes to its log nor uses CPU for so long is called silent.
+    """
+
+    health: str
+    first_answer: str = ""
+    quiet_s: float = 60.0
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running server showed: input of the effect proofs.
+
+    Attributes:
+        inside: What the operating system says.
+        pages: Endpoint path to body, fetched after load; endpoints that did not answer 200 are left out.
+        log: The server's log so far.
+        files: Path to SHA-256 of managed files at launch time.
+    """
+
+    inside: Inside
+    pages: dict[str, str]
+    log: str
+    files: dict[str, str]
+
+
+class Engine(Protocol):
+    """What is special about one kind of server: nearly pure, no processes of its own."""
+
+    @property
+    def name(self) -> str:
+        """Name in ``[server] engine``."""
+        ...
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        """Spelling of a flag to its canonical spelling; flags that have only one are left out."""
+        ...
+
+    @property
+    def rules(self) -> Sequence[LogRule]:
+        """What this engine's log says when it fails, or when a feature is silently off."""
+        ...
+
+    @property
+    def readiness(self) -> Readiness | None:
+        """How to tell that it is ready; None for a program that runs to its end."""
+        ...
+
+    @property
+    def pages(self) -> Sequence[str]:
+        """Endpoints worth keeping as evidence, such as ``/metrics``."""
+        ...
+
+    def resolve(self, spec: LaunchSpec, *, which: Callable[[str], str | None]) -> LaunchSpec:
+        """What is really executed: the program found, the flags that the evidence needs added.
+
+        Raises:
+            UsageError: The program is not there; the hint says how to get it.
+        """
+        ...
+
+    def prove(self, change: Change, observed: Observed) -> Proof:
+        """Whether a member of the change set is in force."""
+        ...
+
+
+class Load(Protocol):
+    """A benchmark client. It runs in its own process."""
+
+    def measure(
+        self, target: "Target", workload: Workload, *, out: Path, progress: Callable[[float], None]
+    ) -> RunRecord:
+        """Run one pass.
+
+        Args:
+            target: The server.
+            workload: What to ask of it.
+            out: File for the raw samples, written as they come.
+            progress: Called with the share done, from 0 to 1.
+
+        Raises:
+            LoadError: The client could not do its work. Requests that fail are counted, they are no error of the client.
+        """
+        ...
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A running server as a benchmark client sees it: root URL, liveness, log of a program that ends by itself."""
+
+    url: str
+    alive: Callable[[], bool]
+    log: Path
+
+
+class Store(Protocol):
+    """Append-only events."""
+
+    def append(self, event: Event, *, after: int) -> int:
+        """Append as version ``after + 1`` and return it.
+
+        Raises:
+            Conflict: That version stands already.
+        """
+        ...
+
+    def events(self, *, since: int = 0) -> Iterator[tuple[int, Event]]:
+        """All events with a version above ``since``, in order."""
+        ...
+
+
+class Artifacts(Protocol):
+    """Raw samples and logs, by digest."""
+
+    def put(self, path: Path) -> str:
+        """Take a file's bytes in and return their SHA-256."""
+        ...
+
+    def path(self, digest: str) -> Path:
+        """Where the bytes lie.
+
+        Raises:
+            NotFound: There is no such artifact.
+        """
+        ...
