@@ -14,6 +14,7 @@ from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
 from knowngood.model.evidence import CpuReading, Proof, RunRecord
+from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
 
@@ -24,20 +25,6 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     out: bytes
     err: bytes
-
-
-class FileEdit(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of a transaction, planned: out of ``before`` becomes ``after``.
-
-    Attributes:
-        path: Absolute path on the host.
-        before: SHA-256 of the bytes that must stand there; None if no file may stand there.
-        after: New bytes; None to take the file away.
-    """
-
-    path: str
-    before: str | None
-    after: bytes | None
 
 
 class Transaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,7 +260,7 @@ class Load(Protocol):
             progress: Called with the share done, from 0 to 1.
 
         Raises:
-            LoadError: The client could not do its work. Requests that fail are counted, they are no error of the client.
+            LoadError: The client could not do its work. (Requests that fail are counted, not raised.)
         """
         ...
 
@@ -305,8 +292,8 @@ class Store(Protocol):
 class Artifacts(Protocol):
     """Raw samples and logs, by digest."""
 
-    def put(self, path: Path) -> str:
-        """Take a file's bytes in and return their SHA-256."""
+    def put(self, content: Path | bytes) -> str:
+        """Take bytes, or a file's bytes, in and return their SHA-256."""
         ...
 
     def path(self, digest: str) -> Path:

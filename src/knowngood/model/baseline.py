@@ -12,6 +12,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
         version: 1 for the first, one more with every keep, undo or new baseline.
         spec: How the server is started.
         files: Managed file to the SHA-256 of its known-good bytes; empty string for a file that does not stand there.
+        originals: Managed file to the SHA-256 of its bytes before the first keep; empty string for none.
         facts: Host facts: fact name to value.
         transactions: Journal transactions in force, oldest first: the kept file changes.
         kept: Trials whose change sets are part of it, oldest first.
@@ -21,6 +22,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     spec: LaunchSpec
     files: dict[str, str] = {}
+    originals: dict[str, str] = {}
     facts: dict[str, str] = {}
     transactions: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()

@@ -1,0 +1,82 @@
+"""What every procedure needs: the ports, the lab's settings and its memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from knowngood.config import LabConfig, seconds
+from knowngood.model.events import Event
+from knowngood.ports import Artifacts, Engine, Host, Load, Store
+from knowngood.reason.fold import LabState, fold
+
+
+class Reporter(Protocol):
+    """Where progress is shown while work goes on."""
+
+    def begin(self, title: str, *, expected_s: float) -> None:
+        """A piece of work starts that should take ``expected_s`` seconds; 0 if nobody knows."""
+        ...
+
+    def advance(self, step: str, share: float) -> None:
+        """The work is at ``step``, and ``share`` (0 to 1) of it is done."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something a reader wants to keep: a launch's value, a repeated pair, a failure."""
+        ...
+
+
+class Memory:
+    """A lab's events and the state they add up to."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.state: LabState = fold(store.events())
+
+    def record(self, event: Event) -> None:
+        """Append an event durably, then take it into the state.
+
+        Raises:
+            Conflict: Somebody else appended meanwhile.
+        """
+        self.store.append(event, after=self.state.version)
+        self.state = fold(self.store.events(since=self.state.version), self.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A lab with its tools laid out.
+
+    Attributes:
+        config: The lab's settings.
+        host: Machine that the server runs on.
+        engine: What is special about the server.
+        load: Benchmark client.
+        memory: Events and state.
+        artifacts: Raw samples and logs.
+        scratch: Directory for files of work under way.
+        show: Where progress is shown.
+        now: Unix time, in seconds.
+    """
+
+    config: LabConfig
+    host: Host
+    engine: Engine
+    load: Load
+    memory: Memory
+    artifacts: Artifacts
+    scratch: Path
+    show: Reporter
+    now: Callable[[], float]
+    quiet_poll_s: float = field(default=0.02)
+
+    @property
+    def ready_timeout_s(self) -> float:
+        """Longest wait for readiness, in seconds."""
+        return seconds(self.config.server.ready_timeout, where="[server] ready_timeout")
+
+    @property
+    def stop_grace_s(self) -> float:
+        """Time that a server gets to end by itself, in seconds."""
+        return seconds(self.config.server.stop_grace, where="[server] stop_grace")

@@ -1,0 +1,241 @@
+"""A server as a block: inside it a server of ours is ready; outside it no process of it lives and its port is free."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from knowngood.errors import Busy, CheckFailed, Died, NotReady, RevertFailed
+from knowngood.flow.bench import Bench
+from knowngood.flow.http import fetch
+from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.launch import LaunchSpec
+from knowngood.ports import Observed, Process, Readiness, Target
+from knowngood.reason.diagnose import diagnose
+
+OK = 200
+POLL_S = 0.05
+PORT_FREE_S = 5.0
+LOG_TAIL = 4_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server that is ready.
+
+    Attributes:
+        spec: How it was started.
+        process: Its processes.
+        log: Its log.
+        started_at: Unix time of the start.
+        ready_s: Seconds it took to become ready.
+    """
+
+    spec: LaunchSpec
+    process: Process
+    log: Path
+    started_at: float
+    ready_s: float
+
+    @property
+    def target(self) -> Target:
+        """The server as a benchmark client sees it."""
+        return Target(url=self.spec.url, alive=lambda: self.process.poll() is None, log=self.log)
+
+    def observe(self, bench: Bench, files: dict[str, str]) -> Observed:
+        """Look at it from all sides, for the effect proofs."""
+        pages = {path: fetch(self.spec.url + path) for path in bench.engine.pages}
+        return Observed(
+            inside=self.process.inspect(),
+            pages={path: body for path, (status, body) in pages.items() if status == OK},
+            log=read_log(self.log),
+            files=files,
+        )
+
+
+def read_log(path: Path) -> str:
+    """Return the log so far; of a very long one, the end."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - LOG_TAIL))
+            return file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+@contextmanager
+def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Iterator[Server]:
+    """Start a server and have it ready for the length of a block.
+
+    Args:
+        bench: The lab's tools.
+        spec: How to start it.
+        run: Name of the launch; its log is ``RUN.log``.
+
+    Raises:
+        Busy: Somebody else listens on the port.
+        Died: It ended before it was ready; the error's facts hold the diagnosis.
+        NotReady: It lives but did not become ready in time.
+        CheckFailed: Another process answers on the port.
+        RevertFailed: A process could not be ended, or the port stays taken.
+    """
+    real = bench.engine.resolve(spec, which=lambda name: which(bench, name))
+    require_free_port(real)
+    log = bench.scratch / f"{run}.log"
+    log.unlink(missing_ok=True)
+    started_at, begun = bench.now(), time.monotonic()
+    process = bench.host.spawn(real, run=run, log=log)
+    try:
+        if bench.engine.readiness is not None:
+            wait_ready(bench, process, real, bench.engine.readiness, log)
+            require_ours(process, real)
+        ready_s = time.monotonic() - begun
+        yield Server(spec=real, process=process, log=log, started_at=started_at, ready_s=ready_s)
+    finally:
+        process.stop(grace_s=bench.stop_grace_s)
+        require_port_given_back(real)
+
+
+def which(bench: Bench, name: str) -> str | None:
+    """Path of a program on the host; None if it is not there."""
+    found = bench.host.run(["sh", "-c", 'command -v -- "$1"', "sh", name], timeout_s=30)
+    return found.out.decode().strip() or None
+
+
+def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, readiness: Readiness, log: Path) -> None:
+    """Wait for health and a first answer; notice death at once and tell progress from silence.
+
+    Raises:
+        Died: It ended.
+        NotReady: The time is up.
+    """
+    begun = time.monotonic()
+    stir = Stirring(process, log)
+    while time.monotonic() - begun < bench.ready_timeout_s:
+        status = process.poll()
+        if status is not None:
+            raise died(bench, status, log, seconds=time.monotonic() - begun)
+        if fetch(spec.url + readiness.health)[0] == OK and answers(spec, readiness, process):
+            return
+        stir.look()
+        bench.show.advance(f"waiting for the server: {stir.describe(readiness.quiet_s)}", 0.0)
+        time.sleep(POLL_S)
+    found = diagnose(read_log(log).splitlines(), bench.engine.rules)
+    state = stir.describe(readiness.quiet_s)
+    raise NotReady(
+        f"{spec.argv[0]} lives but was not ready after {bench.ready_timeout_s:.0f} s: {state}",
+        hint="still progressing: raise [server] ready_timeout; silent: read the log",
+        diagnosis=found,
+        state=state,
+    )
+
+
+class Stirring:
+    """Whether a server that is not ready yet still does something: CPU used, lines logged."""
+
+    def __init__(self, process: Process, log: Path) -> None:
+        self.process = process
+        self.log = log
+        self.cpu_s = 0.0
+        self.size = 0
+        self.stirred_at = time.monotonic()
+        self.looked_at = 0.0
+
+    def look(self) -> None:
+        """Take a reading, at most once a second."""
+        now = time.monotonic()
+        if now - self.looked_at < 1:
+            return
+        cpu_s = self.process.cpu().server_s
+        size = self.log.stat().st_size if self.log.exists() else 0
+        if size != self.size or cpu_s - self.cpu_s > 0.05 * (now - self.looked_at):
+            self.stirred_at = now
+        self.cpu_s, self.size, self.looked_at = cpu_s, size, now
+
+    def describe(self, quiet_s: float) -> str:
+        """``still progressing``, or ``silent for N s``."""
+        idle = time.monotonic() - self.stirred_at
+        return "still progressing" if idle < quiet_s else f"silent for {idle:.0f} s"
+
+
+def answers(spec: LaunchSpec, readiness: Readiness, process: Process) -> bool:
+    """Whether the first answer comes: a healthy page alone proves little."""
+    if not readiness.first_answer:
+        return True
+    body = {"prompt": "Hello", "max_tokens": 1, "model": served_model(spec), "temperature": 0}
+    if readiness.first_answer.endswith("/chat/completions"):
+        body = {**body, "messages": [{"role": "user", "content": "Hello"}]}
+    while process.poll() is None:
+        status, _ = fetch(spec.url + readiness.first_answer, body=body, timeout_s=60)
+        return status == OK
+    return False
+
+
+def served_model(spec: LaunchSpec) -> str:
+    """Name of the model that the server lists first; empty if it lists none."""
+    import json  # noqa: PLC0415  (only servers that are asked for their models need it)
+
+    status, page = fetch(spec.url + "/v1/models")
+    try:
+        return str(json.loads(page)["data"][0]["id"]) if status == OK else ""
+    except (ValueError, KeyError, IndexError, TypeError):
+        return ""
+
+
+def died(bench: Bench, status: int, log: Path, *, seconds: float) -> Died:
+    """Error for a server that ended, with the log's root cause."""
+    found: Diagnosis = diagnose(read_log(log).splitlines(), bench.engine.rules)
+    how = f"signal {-status}" if status < 0 else f"exit status {status}"
+    cause = "" if found.abstained else f": {found.line.strip()}"
+    hint = found.remedy or f"read its log: {log}"
+    return Died(f"the server ended {seconds:.1f} s after its start ({how}){cause}", hint=hint, diagnosis=found)
+
+
+def require_free_port(spec: LaunchSpec) -> None:
+    """Refuse to start beside another server.
+
+    Raises:
+        Busy: Somebody listens on the port.
+    """
+    if spec.port and listens(spec):
+        hint = f"stop it, or set another [server] port; `ss -ltnp 'sport = :{spec.port}'` names it"
+        raise Busy(f"somebody listens on {spec.address}:{spec.port} already", hint=hint, port=spec.port)
+
+
+def require_ours(process: Process, spec: LaunchSpec) -> None:
+    """Make sure that the process we measure is the one we launched.
+
+    Raises:
+        CheckFailed: None of its processes listens on the port.
+    """
+    inside = process.inspect()
+    if spec.port and spec.port not in inside.ports:
+        hint = "does the command listen on another port than [server] port says?"
+        raise CheckFailed(f"port {spec.port} is answered by a process that is not ours", hint=hint)
+
+
+def require_port_given_back(spec: LaunchSpec) -> None:
+    """Make sure that the next launch finds the port free.
+
+    Raises:
+        RevertFailed: Somebody still listens on it.
+    """
+    until = time.monotonic() + PORT_FREE_S
+    while spec.port and listens(spec):
+        if time.monotonic() > until:
+            raise RevertFailed(f"port {spec.port} is still taken after the server was stopped", hint="knowngood recover")
+        time.sleep(POLL_S)
+
+
+def listens(spec: LaunchSpec) -> bool:
+    """Whether somebody accepts connections on the launch's port."""
+    family = socket.AF_INET6 if ":" in spec.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex((spec.address, spec.port)) == 0
+
+
+Alive = Callable[[], bool]

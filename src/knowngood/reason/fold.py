@@ -1,0 +1,218 @@
+"""The state of a lab is a fold over its events; so is everything that is shown of it."""
+
+from collections.abc import Iterable
+from typing import assert_never
+
+import msgspec
+
+from knowngood.model.baseline import Baseline
+from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.events import (
+    AnswersChecked,
+    BaselineRecorded,
+    BaselineStarted,
+    Event,
+    FindingRecorded,
+    KeepUndone,
+    LaunchFailed,
+    LaunchMeasured,
+    Overridden,
+    PairRepeated,
+    Recovered,
+    TrialEnded,
+    TrialStarted,
+)
+from knowngood.model.evidence import AnswerCheck, LaunchRecord
+from knowngood.model.finding import Finding
+from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.verdict import Verdict
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One hypothesis tested against one baseline version, as far as it went.
+
+    Attributes:
+        id: ``t0001``, unique in a lab.
+        hypothesis: What was tested.
+        baseline: Version of the baseline it was tested against.
+        profile: How much evidence was wanted.
+        mde: Smallest effect the design keeps with 80 % probability, as stated beforehand.
+        started_at: Unix time.
+        ended_at: Unix time; None while it runs or if it was cut off.
+        launches: All launches measured, spoiled pairs included, in order.
+        failures: Launches that yielded nothing.
+        repeats: Why pairs were repeated.
+        answers: Comparison of greedy answers, once made.
+        verdict: None while it runs or if it was cut off.
+        diagnosis: Why it was void.
+        undone: The keep was taken back later.
+    """
+
+    id: str
+    hypothesis: Hypothesis
+    baseline: int
+    profile: str
+    mde: float | None = None
+    started_at: float
+    ended_at: float | None = None
+    launches: tuple[LaunchRecord, ...] = ()
+    failures: tuple[LaunchFailed, ...] = ()
+    repeats: tuple[PairRepeated, ...] = ()
+    answers: AnswerCheck | None = None
+    verdict: Verdict | None = None
+    diagnosis: Diagnosis | None = None
+    undone: bool = False
+
+
+class BaselineRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One measuring of a baseline: A/A launches.
+
+    Attributes:
+        id: ``b0001``, unique in a lab.
+        baseline: What was measured.
+        planned: Launches planned.
+        started_at: Unix time.
+        ended_at: Unix time; None while it runs or if it was cut off.
+        launches: Launches measured, in order.
+    """
+
+    id: str
+    baseline: Baseline
+    planned: int
+    started_at: float
+    ended_at: float | None = None
+    launches: tuple[LaunchRecord, ...] = ()
+
+
+class LabState(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a lab knows.
+
+    Attributes:
+        version: Version of the last event.
+        baseline: The known-good state; None before the first baseline.
+        baselines: All of them, oldest first.
+        runs: Id to measuring of a baseline, in order.
+        trials: Id to trial, in order.
+        findings: What was learned, oldest first.
+        noise: A/A differences of ln(objective), oldest first.
+        at: Unix time of the last event.
+    """
+
+    version: int = 0
+    baseline: Baseline | None = None
+    baselines: tuple[Baseline, ...] = ()
+    runs: dict[str, BaselineRun] = {}
+    trials: dict[str, Trial] = {}
+    findings: tuple[Finding, ...] = ()
+    noise: tuple[float, ...] = ()
+    at: float = 0.0
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """Ids of trials and baseline runs that began and did not end."""
+        runs = (run.id for run in self.runs.values() if run.ended_at is None)
+        return (*runs, *(trial.id for trial in self.trials.values() if trial.ended_at is None))
+
+    @property
+    def ledger(self) -> tuple[LaunchRecord, ...]:
+        """Launches of the known-good state as it stands, oldest first; a winner's launches are never among them."""
+        if self.baseline is None:
+            return ()
+        here = self.baseline.version
+        runs = (run.launches for run in self.runs.values() if run.baseline.version == here)
+        trials = (trial.launches for trial in self.trials.values() if trial.baseline == here)
+        launches = [launch for group in (*runs, *trials) for launch in group if launch.arm == "baseline"]
+        return tuple(sorted(launches, key=lambda launch: launch.started_at))
+
+
+def fold(events: Iterable[tuple[int, Event]], state: LabState | None = None) -> LabState:
+    """Apply events in order.
+
+    Args:
+        events: Version and event.
+        state: Where to begin; None is the empty lab.
+
+    Returns:
+        The state after the last event.
+    """
+    now = state or LabState()
+    for version, event in events:
+        now = msgspec.structs.replace(step(now, event), version=version, at=event.at)
+    return now
+
+
+def step(state: LabState, event: Event) -> LabState:
+    """State after one event."""
+    match event:
+        case BaselineStarted():
+            run = BaselineRun(id=event.run, baseline=event.baseline, planned=event.launches, started_at=event.at)
+            return replace(state, runs={**state.runs, run.id: run})
+        case BaselineRecorded():
+            done = replace(state.runs[event.run], ended_at=event.at)
+            moved = advance(replace(state, runs={**state.runs, done.id: done}), event.baseline)
+            return replace(moved, noise=flatten(event.noise))
+        case TrialStarted():
+            trial = Trial(
+                id=event.trial,
+                hypothesis=event.hypothesis,
+                baseline=event.baseline,
+                profile=event.profile,
+                mde=event.mde,
+                started_at=event.at,
+            )
+            return replace(state, trials={**state.trials, trial.id: trial})
+        case LaunchMeasured() if event.run in state.runs:
+            run = state.runs[event.run]
+            return replace(state, runs={**state.runs, run.id: replace(run, launches=(*run.launches, event.launch))})
+        case LaunchMeasured():
+            return on_trial(state, event.run, launches=(*state.trials[event.run].launches, event.launch))
+        case LaunchFailed() if event.run in state.trials:
+            return on_trial(state, event.run, failures=(*state.trials[event.run].failures, event))
+        case LaunchFailed():
+            return state
+        case PairRepeated():
+            return on_trial(state, event.trial, repeats=(*state.trials[event.trial].repeats, event))
+        case AnswersChecked():
+            return on_trial(state, event.trial, answers=event.check)
+        case TrialEnded():
+            ended = on_trial(state, event.trial, ended_at=event.at, verdict=event.verdict, diagnosis=event.diagnosis)
+            grown = replace(ended, noise=(*ended.noise, *flatten(event.noise)))
+            return grown if event.baseline is None else advance(grown, event.baseline)
+        case FindingRecorded():
+            return replace(state, findings=(*state.findings, event.finding))
+        case KeepUndone():
+            return advance(on_trial(state, event.trial, undone=True), event.baseline)
+        case Recovered():
+            return recovered(state, event)
+        case Overridden():
+            return state
+        case _:
+            assert_never(event)
+
+
+def recovered(state: LabState, event: Recovered) -> LabState:
+    """Whatever was under way has ended without a verdict of its own."""
+    runs = {k: replace(v, ended_at=event.at) if v.ended_at is None else v for k, v in state.runs.items()}
+    cut = Verdict(decision="void", why="cut off; the host was brought back by recover")
+    trials = {
+        k: replace(v, ended_at=event.at, verdict=cut) if v.ended_at is None else v for k, v in state.trials.items()
+    }
+    return replace(state, runs=runs, trials=trials)
+
+
+def advance(state: LabState, baseline: Baseline) -> LabState:
+    """State with a new known-good."""
+    return replace(state, baseline=baseline, baselines=(*state.baselines, baseline))
+
+
+def on_trial(state: LabState, trial: str, **fields: object) -> LabState:
+    """State with some fields of one trial replaced."""
+    return replace(state, trials={**state.trials, trial: replace(state.trials[trial], **fields)})
+
+
+def flatten(noise: dict[str, tuple[float, ...]]) -> tuple[float, ...]:
+    """All A/A differences, whatever metric they are of: a lab has one objective."""
+    return tuple(value for values in noise.values() for value in values)
+
+
+replace = msgspec.structs.replace

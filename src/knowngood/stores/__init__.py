@@ -1,0 +1,1 @@
+"""Where events and artifacts are kept."""
