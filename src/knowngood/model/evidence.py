@@ -100,7 +100,9 @@ class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):
         near_ties: Answers that part at a numerical near tie.
         wrong: Answers that part where the baseline was sure of another token.
         unjudged: Answers that part where the baseline could not be asked.
-        own_mismatches: Answers in which the baseline differs from itself.
+        own_asked: Answers in which the baseline was compared with itself.
+        own_mismatches: Of these, how many differ.
+        own_wrong: Of these, how many part where the baseline was sure of another token.
         detects: Smallest share of wrong answers that this check sees with 95 % probability.
         examples: Up to three differing answers, for people.
     """
@@ -110,6 +112,8 @@ class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):
     near_ties: int = 0
     wrong: int = 0
     unjudged: int = 0
+    own_asked: int = 0
     own_mismatches: int = 0
+    own_wrong: int = 0
     detects: float
     examples: tuple[str, ...] = ()
