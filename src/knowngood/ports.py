@@ -249,7 +249,13 @@ class Load(Protocol):
     """A benchmark client. It runs in its own process."""
 
     def measure(
-        self, target: "Target", workload: Workload, *, out: Path, progress: Callable[[float], None]
+        self,
+        target: "Target",
+        workload: Workload,
+        *,
+        out: Path,
+        progress: Callable[[float], None],
+        mark: Callable[[], None],
     ) -> RunRecord:
         """Run one pass.
 
@@ -258,6 +264,7 @@ class Load(Protocol):
             workload: What to ask of it.
             out: File for the raw samples, written as they come.
             progress: Called with the share done, from 0 to 1.
+            mark: Called twice, as the measured window opens and as it closes, so that the caller can read CPU counters.
 
         Raises:
             LoadError: The client could not do its work. (Requests that fail are counted, not raised.)

@@ -1,0 +1,82 @@
+"""Writes raw samples as they come: JSON lines in whole gzip frames, so that a cut file reads up to its last frame.
+
+Standard library only; ``knowngood.loads.samples`` reads what this writes.
+"""
+
+import gzip
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from knowngood.loads.exchange import Exchange
+
+
+class Recorder:
+    """An open samples file. Times in it are whole microseconds since ``origin``.
+
+    Args:
+        path: Where to write; what stands there is replaced.
+        origin: Monotonic nanoseconds that the file calls 0.
+        about: What the header says beside the version.
+
+    Raises:
+        OSError: The file cannot be written; what earlier flushes wrote stays readable.
+    """
+
+    def __init__(self, path: Path, *, origin: int, about: Mapping[str, object]) -> None:
+        self._file: BinaryIO = path.open("wb", buffering=0)
+        self._origin = origin
+        self._lines: list[str] = []
+        self._line({"record": "header", "version": 1, **about})
+        self.flush()
+
+    def request(self, exchange: Exchange) -> None:
+        """Note a finished request."""
+        sent = _us(exchange.sent - self._origin)
+        times = [_us(at - self._origin) for at in exchange.times]
+        row: dict[str, object] = {
+            "record": "request",
+            "index": exchange.index,
+            "phase": exchange.phase,
+            "scheduled_us": _us(exchange.scheduled - self._origin),
+            "sent_us": sent,
+            "status": exchange.status,
+            "e2e_us": _us(exchange.ended - self._origin) - sent,
+            # Differences of rounded stamps: their sum is exact, whatever the rounding.
+            "ttft_us": times[0] - sent if times else None,
+            "gaps_us": [b - a for a, b in itertools.pairwise(times)],
+            "tokens": exchange.tokens,
+            "prompt_tokens": exchange.prompt_tokens,
+        }
+        if exchange.error:
+            row |= {"error": exchange.error, "detail": exchange.detail}
+        self._line(row)
+
+    def window(self, *, start: int, end: int) -> None:
+        """Note the measured window."""
+        self._line({"record": "window", "start_us": _us(start - self._origin), "end_us": _us(end - self._origin)})
+
+    def flush(self) -> None:
+        """Write what was noted as one gzip frame."""
+        if self._lines:
+            frame = memoryview(gzip.compress("".join(self._lines).encode(), compresslevel=1, mtime=0))
+            self._lines.clear()
+            # An unbuffered write may be short; on a full disk the next one says why.
+            while frame:
+                frame = frame[self._file.write(frame) :]
+
+    def close(self) -> None:
+        """Flush and close."""
+        try:
+            self.flush()
+        finally:
+            self._file.close()
+
+    def _line(self, row: dict[str, object]) -> None:
+        self._lines.append(json.dumps(row, separators=(",", ":")) + "\n")
+
+
+def _us(ns: int) -> int:
+    return round(ns / 1000)
