@@ -1,0 +1,1 @@
+"""Where servers run: the machine at hand, its processes, its undo journal."""

@@ -1,0 +1,71 @@
+"""``recover.py``: what a person runs by hand on the host when nothing else is left.
+
+Usage: ``python3 recover.py [--state DIR] [recover | list | revert ID | keep ID]``; without a word it recovers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from .journal import Journal, Status
+from .plan import JournalError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+USAGE = "usage: recover.py [--state DIR] [recover | list | revert ID | keep ID]\n"
+UNFINISHED_STATUS = 1
+USAGE_STATUS = 2
+
+
+def main(arguments: Sequence[str], home: str) -> int:
+    """Run a command on the journal.
+
+    Args:
+        arguments: Command line, without the program.
+        home: State directory, unless the command line names another one.
+
+    Returns:
+        Exit status: 0 all is well, 1 something is unfinished or was refused, 2 usage.
+    """
+    words = list(arguments)
+    if words[:1] == ["--state"] and len(words) > 1:
+        home = words[1]
+        words = words[2:]
+    # A closed terminal or pipe must not stop an undo half-way.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        answers = run(Journal(home), words)
+    except (JournalError, OSError) as error:
+        sys.stderr.write(f"recover.py: {error}\n")
+        return UNFINISHED_STATUS
+    if answers is None:
+        sys.stderr.write(USAGE)
+        return USAGE_STATUS
+    for answer in answers:
+        sys.stdout.write(f"{answer.id} {answer.state}\n")
+        for note in answer.notes:
+            sys.stdout.write(f"  {note}\n")
+    return UNFINISHED_STATUS if any(answer.state == "unfinished" for answer in answers) else 0
+
+
+def run(journal: Journal, words: list[str]) -> list[Status] | None:
+    """Carry out a command; None if it is none."""
+    if words in ([], ["recover"]):
+        return journal.recover()
+    if words == ["list"]:
+        return journal.transactions()
+    if len(words) == len(("revert", "ID")) and words[0] == "revert":
+        return [journal.revert(words[1])]
+    if len(words) == len(("keep", "ID")) and words[0] == "keep":
+        return [journal.keep(words[1])]
+    return None
+
+
+def here() -> str:
+    """Directory that the script lies in."""
+    return os.path.dirname(os.path.abspath(sys.argv[0]))
