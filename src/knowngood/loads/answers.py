@@ -112,33 +112,41 @@ def compare(server: Server, mine: Answer, theirs: Answer) -> Comparison:
     Raises:
         LoadError: The baseline cannot be reached, refuses, or answers something else than a completion.
     """
-    if (wrong := _misfit(mine, theirs)) is not None:
-        return Comparison(prompt=mine.prompt, partings=(wrong,))
-    reader = _Tokens(server, theirs) if mine.ids and theirs.ids else _Text(server, theirs)
+    if mine.count == mine.asked and theirs.count not in (None, mine.count):
+        said, wanted = f"{theirs.count} tokens", f"{mine.count} tokens"
+        found = [Parting(at=theirs.count or 0, baseline=wanted, candidate=said, judgement="wrong")]
+    elif mine.text == theirs.text:
+        found = []
+    else:
+        found = _partings(server, mine, theirs) or [_unexplained(mine, theirs)]
+    return Comparison(prompt=mine.prompt, partings=tuple(found))
+
+
+def _partings(server: Server, mine: Answer, theirs: Answer) -> list[Parting]:
+    # The text is what users get. Token ids stand for it only if the baseline reads the same text in them.
+    by_ids = mine.ids and theirs.ids and _spell(server, theirs.ids) == theirs.text
+    reader = _Tokens(server, theirs) if by_ids else _Text(server, theirs)
     partings: list[Parting] = []
     expected, done = mine, 0
-    while mine.text != theirs.text and (found := reader.part(expected, done)) is not None:
+    while (found := reader.part(expected, done)) is not None:
         parting, done = found
         partings.append(parting)
         if parting.judgement != "near_tie" or reader.is_over(done):
             break
         expected = reader.go_on(done)
-    return Comparison(prompt=mine.prompt, partings=tuple(partings))
+    return partings
 
 
-def _misfit(mine: Answer, theirs: Answer) -> Parting | None:
-    """What is wrong whatever the baseline's probabilities are: an answer's length, or how its tokens are written."""
-    if mine.count == mine.asked and theirs.count not in (None, mine.count):
-        return _wrong(0, f"{mine.count} tokens", f"{theirs.count} tokens")
-    if len(theirs.text) < len(mine.text) and mine.text.startswith(theirs.text):
-        return _wrong(len(theirs.text), mine.text[len(theirs.text) :], "")
-    if mine.ids and mine.ids == theirs.ids and mine.text != theirs.text:
-        return _wrong(first_difference(mine.text, theirs.text) or 0, mine.text, theirs.text)
-    return None
-
-
-def _wrong(at: int, baseline: str, candidate: str) -> Parting:
-    return Parting(at=at, baseline=baseline, candidate=candidate, judgement="wrong")
+def _unexplained(mine: Answer, theirs: Answer) -> Parting:
+    """Two texts that differ although the baseline, asked again, did not part from the candidate's."""
+    at = first_difference(mine.text, theirs.text) or 0
+    ends = at == len(theirs.text)
+    return Parting(
+        at=at,
+        baseline=mine.text[at:],
+        candidate=theirs.text[at:],
+        judgement="wrong" if ends else "near_tie",
+    )
 
 
 class _Tokens:
@@ -191,11 +199,19 @@ class _Text:
             expected = self.go_on(done)
         while expected.text and text.startswith(expected.text, done):
             done += len(expected.text)
+            if self.is_over(done):
+                return None
             expected = self.go_on(done)
         step = first_difference(expected.text, text[done:])
-        if step is None or done + step == len(text):
+        if step is None:
             return None
-        options = [self._judge(done + start, piece) for start, piece in _tokens_before(expected, step)]
+        starts = _tokens_before(expected, step)
+        if done + step == len(text) and (not starts or starts[0][0] == step):
+            return None
+        if not starts:
+            ours, other = expected.text[step:], text[done + step :]
+            return Parting(at=done + step, baseline=ours, candidate=other, judgement="unjudged"), done + step
+        options = [self._judge(done + start, piece) for start, piece in starts]
         return next((one for one in options if one[0].judgement == "near_tie"), options[0])
 
     def _judge(self, at: int, ours: str) -> tuple[Parting, int]:
@@ -225,16 +241,17 @@ def _at(ids: Sequence[int], step: int) -> int | None:
 def _tokens_before(expected: Answer, step: int) -> list[tuple[int, str]]:
     """Where the baseline's tokens begin, at or before a differing character: the nearest first, a few only.
 
-    The candidate may have left the baseline's tokens before it shows: one line feed and two look alike at first.
+    The candidate may have left the baseline's tokens before it shows: one line feed and two look alike at first. Empty
+    if the tokens' texts do not make up the answer so far (half a character each) or are not known.
     """
-    found = [(step, "")]
+    found: list[tuple[int, str]] = []
     start = 0
     for piece in expected.pieces:
         if start > step or not expected.text.startswith(piece, start):
             break
         found.append((start, piece))
         start += len(piece)
-    return found[:0:-1][:LOOK_BACK] or found
+    return found[: -LOOK_BACK - 1 : -1] if start > step else []
 
 
 class _Alternative(msgspec.Struct):
@@ -285,6 +302,10 @@ class _Tokenized(msgspec.Struct):
     tokens: list[int]
 
 
+class _Spelled(msgspec.Struct):
+    content: str
+
+
 class _Completion(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     ids: tuple[int, ...] = ()
@@ -304,6 +325,10 @@ def _input(server: Server, prompt: str, prefix: str | Sequence[int]) -> str | li
         return prompt + prefix
     body = {"content": prompt, "add_special": True, "parse_special": True}
     return [*_post(server, "/tokenize", body, _Tokenized).tokens, *prefix]
+
+
+def _spell(server: Server, ids: Sequence[int]) -> str:
+    return _post(server, "/detokenize", {"tokens": ids}, _Spelled).content
 
 
 def _complete(server: Server, source: str | Sequence[int], *, n_tokens: int, k: int) -> _Completion:
