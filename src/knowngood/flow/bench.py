@@ -1,13 +1,14 @@
 """What every procedure needs: the ports, the lab's settings and its memory."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from knowngood.config import LabConfig, seconds
 from knowngood.model.events import Event
 from knowngood.ports import Artifacts, Engine, Host, Load, Store
+from knowngood.reason.answers import Answer, Comparison
 from knowngood.reason.fold import LabState, fold
 
 
@@ -24,6 +25,26 @@ class Reporter(Protocol):
 
     def note(self, text: str) -> None:
         """Something a reader wants to keep: a launch's value, a repeated pair, a failure."""
+        ...
+
+
+class Examiner(Protocol):
+    """Asks servers for greedy answers and holds one against the other."""
+
+    def ask(self, url: str, prompts: Sequence[str], *, n_tokens: int) -> tuple[Answer, ...]:
+        """Let a server answer greedily, one prompt at a time.
+
+        Raises:
+            LoadError: It does not answer.
+        """
+        ...
+
+    def compare(self, url: str, mine: Answer, theirs: Answer) -> Comparison:
+        """Hold the candidate's answer (``theirs``) against the baseline's, asking the baseline that runs at ``url``.
+
+        Raises:
+            LoadError: It does not answer.
+        """
         ...
 
 
@@ -53,6 +74,7 @@ class Bench:
         host: Machine that the server runs on.
         engine: What is special about the server.
         load: Benchmark client.
+        examiner: Asks for greedy answers.
         memory: Events and state.
         artifacts: Raw samples and logs.
         scratch: Directory for files of work under way.
@@ -64,12 +86,12 @@ class Bench:
     host: Host
     engine: Engine
     load: Load
+    examiner: Examiner
     memory: Memory
     artifacts: Artifacts
     scratch: Path
     show: Reporter
     now: Callable[[], float]
-    quiet_poll_s: float = field(default=0.02)
 
     @property
     def ready_timeout_s(self) -> float:

@@ -1,8 +1,9 @@
 """A server as a block: inside it a server of ours is ready; outside it no process of it lives and its port is free."""
 
+import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,7 @@ def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, readiness: Read
         status = process.poll()
         if status is not None:
             raise died(bench, status, log, seconds=time.monotonic() - begun)
-        if fetch(spec.url + readiness.health)[0] == OK and answers(spec, readiness, process):
+        if fetch(spec.url + readiness.health)[0] == OK and answers(spec, readiness):
             return
         stir.look()
         bench.show.advance(f"waiting for the server: {stir.describe(readiness.quiet_s)}", 0.0)
@@ -161,23 +162,19 @@ class Stirring:
         return "still progressing" if idle < quiet_s else f"silent for {idle:.0f} s"
 
 
-def answers(spec: LaunchSpec, readiness: Readiness, process: Process) -> bool:
+def answers(spec: LaunchSpec, readiness: Readiness) -> bool:
     """Whether the first answer comes: a healthy page alone proves little."""
     if not readiness.first_answer:
         return True
     body = {"prompt": "Hello", "max_tokens": 1, "model": served_model(spec), "temperature": 0}
     if readiness.first_answer.endswith("/chat/completions"):
         body = {**body, "messages": [{"role": "user", "content": "Hello"}]}
-    while process.poll() is None:
-        status, _ = fetch(spec.url + readiness.first_answer, body=body, timeout_s=60)
-        return status == OK
-    return False
+    status, _ = fetch(spec.url + readiness.first_answer, body=body, timeout_s=60)
+    return status == OK
 
 
 def served_model(spec: LaunchSpec) -> str:
     """Name of the model that the server lists first; empty if it lists none."""
-    import json  # noqa: PLC0415  (only servers that are asked for their models need it)
-
     status, page = fetch(spec.url + "/v1/models")
     try:
         return str(json.loads(page)["data"][0]["id"]) if status == OK else ""
@@ -226,7 +223,9 @@ def require_port_given_back(spec: LaunchSpec) -> None:
     until = time.monotonic() + PORT_FREE_S
     while spec.port and listens(spec):
         if time.monotonic() > until:
-            raise RevertFailed(f"port {spec.port} is still taken after the server was stopped", hint="knowngood recover")
+            raise RevertFailed(
+                f"port {spec.port} is still taken after the server was stopped", hint="knowngood recover"
+            )
         time.sleep(POLL_S)
 
 
@@ -236,6 +235,3 @@ def listens(spec: LaunchSpec) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((spec.address, spec.port)) == 0
-
-
-Alive = Callable[[], bool]

@@ -11,6 +11,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         version: 1 for the first, one more with every keep, undo or new baseline.
         spec: How the server is started.
+        origin: How the lab file said to start it, before any keep.
         files: Managed file to the SHA-256 of its known-good bytes; empty string for a file that does not stand there.
         originals: Managed file to the SHA-256 of its bytes before the first keep; empty string for none.
         facts: Host facts: fact name to value.
@@ -21,6 +22,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     spec: LaunchSpec
+    origin: LaunchSpec
     files: dict[str, str] = {}
     originals: dict[str, str] = {}
     facts: dict[str, str] = {}

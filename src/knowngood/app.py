@@ -1,0 +1,247 @@
+"""The use cases, and the one place where rooms are put together.
+
+Every face calls these; they return values and raise ``KnowngoodError``.
+"""
+
+import difflib
+import os
+import time
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from knowngood.config import LabConfig, find_lab, load_experiment, load_lab
+from knowngood.errors import NotFound, UsageError
+from knowngood.flow.bench import Bench, Examiner, Memory, Reporter
+from knowngood.flow.preflight import left_over
+from knowngood.hosts.local import LocalHost
+from knowngood.model.baseline import Baseline
+from knowngood.model.hypothesis import Hypothesis
+from knowngood.ports import Engine, Host, Load
+from knowngood.reason.fold import LabState, Trial
+from knowngood.stores.artifacts import ArtifactFolder
+from knowngood.stores.sqlite import SqliteStore
+
+STATE_FOLDER = ".knowngood"
+EXPERIMENTS = "experiments"
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Is the host at known-good?
+
+    Attributes:
+        known_good: No trial is under way, nothing is left over, no managed file has drifted.
+        baseline: Version of the baseline; 0 before the first.
+        running: Who holds the host now, in words; empty if nobody does.
+        left_over: What earlier work left behind, one line each.
+        drift: Managed files that are not what the baseline says.
+        trials: Number of trials.
+        kept: Trials whose change sets are in force.
+    """
+
+    known_good: bool
+    baseline: int
+    running: str
+    left_over: tuple[str, ...]
+    drift: tuple[str, ...]
+    trials: int
+    kept: tuple[str, ...]
+
+
+class Lab:
+    """A lab: settings, host, memory, and what can be done with them.
+
+    Args:
+        root: Directory with ``knowngood.toml``.
+        show: Where progress is shown; None shows nothing.
+
+    Raises:
+        UsageError: The lab file is missing or wrong.
+    """
+
+    def __init__(self, root: Path, *, show: Reporter | None = None) -> None:
+        self.config: LabConfig = load_lab(root)
+        self.folder = self.config.root / STATE_FOLDER
+        self.memory = Memory(SqliteStore(self.folder / "store.db"))
+        self.artifacts = ArtifactFolder(self.folder / "artifacts")
+        self.host: Host = open_host(self.config.host.address)
+        self.show: Reporter = show or Quiet()
+
+    @classmethod
+    def find(cls, start: Path | None = None, *, show: Reporter | None = None) -> "Lab":
+        """Open the lab that a directory lies in.
+
+        Raises:
+            UsageError: There is none.
+        """
+        return cls(find_lab(start or Path.cwd()), show=show)
+
+    @property
+    def state(self) -> LabState:
+        """Everything the lab knows."""
+        return self.memory.state
+
+    def bench(self) -> Bench:
+        """Lay the tools out for a procedure."""
+        scratch = self.folder / "runs"
+        scratch.mkdir(parents=True, exist_ok=True)
+        return Bench(
+            config=self.config,
+            host=self.host,
+            engine=open_engine(self.config.server.engine),
+            load=open_load(self.config),
+            examiner=open_examiner(self.config),
+            memory=self.memory,
+            artifacts=self.artifacts,
+            scratch=scratch,
+            show=self.show,
+            now=time.time,
+        )
+
+    def baseline(self) -> Baseline:
+        """Measure the known-good state and record it; see ``flow.baseline.record_baseline``."""
+        from knowngood.flow.baseline import record_baseline  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return record_baseline(self.bench())
+
+    def try_one(self, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
+        """Test one hypothesis; see ``flow.trial.run_trial``."""
+        from knowngood.flow.trial import run_trial  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return run_trial(self.bench(), hypothesis, profile=profile, override=override)
+
+    def status(self) -> Status:
+        """Say whether the host is at known-good. Starts nothing and changes nothing."""
+        from knowngood.flow.recover import drifted, holder  # noqa: PLC0415
+
+        bench = self.bench()
+        running = holder(bench)
+        left = () if running else left_over(bench)
+        drift = drifted(bench)
+        baseline = self.state.baseline
+        return Status(
+            known_good=not (running or left or drift),
+            baseline=baseline.version if baseline else 0,
+            running=running,
+            left_over=left,
+            drift=drift,
+            trials=len(self.state.trials),
+            kept=baseline.kept if baseline else (),
+        )
+
+    def recover(self) -> tuple[str, ...]:
+        """Bring the host back to known-good after work was cut off; returns what that took, one line each."""
+        from knowngood.flow.recover import recover  # noqa: PLC0415
+
+        return recover(self.bench())
+
+    def undo(self) -> Trial:
+        """Take the last keep back; returns its trial."""
+        from knowngood.flow.recover import undo  # noqa: PLC0415
+
+        return undo(self.bench())
+
+    def trial(self, name: str) -> Trial:
+        """Find a trial by its id, or the newest one of a hypothesis by its name.
+
+        Raises:
+            NotFound: There is none; the hint names the nearest.
+        """
+        trials = self.state.trials
+        if name in trials:
+            return trials[name]
+        for trial in reversed(trials.values()):
+            if trial.hypothesis.name == name:
+                return trial
+        known = [*trials, *(trial.hypothesis.name for trial in trials.values())]
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else "`knowngood plan` lists them"
+        raise NotFound(f"there is no trial {name!r}", hint=hint)
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """Read all experiment files below ``experiments/``, in the order of their names.
+
+        Raises:
+            UsageError: One of them is wrong, or two have one name.
+        """
+        found = [load_experiment(path) for path in sorted((self.config.root / EXPERIMENTS).glob("*.toml"))]
+        names = [hypothesis.name for hypothesis in found]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise UsageError(f"two experiments are called {twice}", hint="give each its own name")
+        return tuple(found)
+
+
+class Quiet:
+    """A reporter that shows nothing."""
+
+    def begin(self, title: str, *, expected_s: float) -> None:
+        """Show nothing."""
+
+    def advance(self, step: str, share: float) -> None:
+        """Show nothing."""
+
+    def note(self, text: str) -> None:
+        """Show nothing."""
+
+
+def open_host(address: str) -> Host:
+    """Reach a host by its address.
+
+    Raises:
+        UsageError: The address is none that this version knows.
+    """
+    if address != "local":
+        raise UsageError(f"[host] address is {address!r}", hint='this version knows "local"')
+    return LocalHost()
+
+
+def open_engine(name: str) -> Engine:
+    """Load an engine, built in or a plugin's, by its name.
+
+    Raises:
+        UsageError: There is none; the hint names the nearest.
+    """
+    known = {entry.name: entry for entry in entry_points(group="knowngood.engines")}
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(known))}"
+        raise UsageError(f"[server] engine is {name!r}", hint=hint)
+    return cast("Engine", known[name].load()())
+
+
+def open_load(config: LabConfig) -> Load:
+    """The benchmark client that fits the engine."""
+    if config.server.engine == "command":
+        from knowngood.loads.program import Program  # noqa: PLC0415
+
+        return Program(metrics_file=config.server.metrics_file)
+    from knowngood.loads.client import Client  # noqa: PLC0415
+
+    return Client()
+
+
+def open_examiner(config: LabConfig) -> Examiner:
+    """Who asks for greedy answers, in the dialect of the engine."""
+    from knowngood.loads.answers import Questioner  # noqa: PLC0415
+
+    return Questioner(dialect="llamacpp" if config.server.engine == "llamacpp" else "openai")
+
+
+def read_experiments(paths: Sequence[Path]) -> tuple[Hypothesis, ...]:
+    """Read experiment files in the order given.
+
+    Raises:
+        UsageError: One of them is missing or wrong: nothing is started then.
+    """
+    if not paths:
+        raise UsageError("no experiment file was named", hint="knowngood try experiments/NAME.toml")
+    return tuple(load_experiment(path) for path in paths)
+
+
+def is_root() -> bool:
+    """Whether this process may do everything on this machine."""
+    return os.geteuid() == 0

@@ -1,0 +1,27 @@
+"""``knowngood doctor``."""
+
+from pathlib import Path
+
+import click
+
+from knowngood.faces.show import json_option, lab_option, open_lab, present
+from knowngood.faces.views import DoctorView
+
+
+@click.command(name="doctor")
+@lab_option
+@json_option
+@click.option("--seconds", default=3.0, show_default=True, help="How long to watch the machine.")
+def command(*, folder: Path | None, as_json: bool, seconds: float) -> int:
+    """Say what this host is, what is missing, how quiet it is, and what a trial here can detect at which price."""
+    found = open_lab(folder).examine(watch_s=seconds)
+    view = DoctorView(
+        facts=found.facts,
+        problems=found.problems,
+        foreign_cores=found.foreign_cores,
+        busiest=found.busiest,
+        mde=found.mde,
+        worst_min=found.worst_min,
+    )
+    present(view, as_json=as_json)
+    return 0

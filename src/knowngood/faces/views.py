@@ -1,0 +1,229 @@
+"""What every face shows: one value a command, the same for people, for ``--json`` and for agents.
+
+The ``schema`` field of the JSON names the kind and its version.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from knowngood.app import Status
+from knowngood.model.baseline import Baseline
+from knowngood.model.change import describe
+from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.evidence import AnswerCheck, Proof
+from knowngood.model.finding import Finding
+from knowngood.model.verdict import Verdict
+from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.load import foreign_cores
+from knowngood.reason.rank import Ranked
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="knowngood/message/1"):
+    """Something to show; the plain one is a message."""
+
+    message: str = ""
+
+
+class StatusView(View, frozen=True, kw_only=True, tag="knowngood/status/1"):
+    """Is the host at known-good?"""
+
+    status: Status
+
+
+class LaunchRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One launch: arm, pair, value of the objective, seconds to ready, foreign cores, whether it counted."""
+
+    index: int
+    arm: str
+    pair: int
+    value: float
+    ready_s: float
+    foreign_cores: float
+    counted: bool
+
+
+class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
+    """One trial with its evidence."""
+
+    id: str
+    name: str
+    claim: str
+    because: str
+    members: tuple[str, ...]
+    verdict: Verdict | None
+    undone: bool
+    mde: float | None
+    minutes: float | None
+    launches: tuple[LaunchRow, ...]
+    repeats: tuple[str, ...]
+    proofs: tuple[Proof, ...]
+    answers: AnswerCheck | None
+    diagnosis: Diagnosis | None
+
+
+class TriesView(View, frozen=True, kw_only=True, tag="knowngood/tries/1"):
+    """What came out of each experiment file; ``errors`` names those that could not be tried."""
+
+    trials: tuple[TrialView, ...]
+    errors: tuple[str, ...] = ()
+    baseline: int = 0
+
+
+class BaselineView(View, frozen=True, kw_only=True, tag="knowngood/baseline/1"):
+    """The known-good state and its noise floor.
+
+    Attributes:
+        values: Objective of each launch, in order.
+        noise: Standard deviation of an A/A difference, as a ratio minus one.
+        mde: Smallest effect that a trial keeps with 80 % probability.
+    """
+
+    baseline: Baseline
+    metric: str
+    values: tuple[float, ...]
+    noise: float
+    mde: float
+
+
+class PlanView(View, frozen=True, kw_only=True, tag="knowngood/plan/1"):
+    """Hypotheses, the most promising first."""
+
+    hypotheses: tuple[Ranked, ...]
+
+
+class FindingsView(View, frozen=True, kw_only=True, tag="knowngood/findings/1"):
+    """What was learned."""
+
+    findings: tuple[Finding, ...]
+
+
+class RecoverView(View, frozen=True, kw_only=True, tag="knowngood/recover/1"):
+    """What bringing the host back took."""
+
+    did: tuple[str, ...]
+
+
+class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"):
+    """Root cause of a log."""
+
+    cause: str
+    line: str
+    line_number: int
+    component: str
+    hard: bool
+    scope: str
+    remedy: str
+    confidence: float
+    abstained: bool
+
+
+class FilesView(View, frozen=True, kw_only=True, tag="knowngood/files/1"):
+    """Files that were written, or that a dry run would write."""
+
+    files: tuple[str, ...]
+
+
+class MemberDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """What one file would become: its path, and a unified diff."""
+
+    path: str
+    diff: str
+
+
+class DryRunView(View, frozen=True, kw_only=True, tag="knowngood/dry-run/1"):
+    """What a trial would do.
+
+    Attributes:
+        name: Of the hypothesis.
+        argv: How the candidate would be started.
+        env: Variables that the launch adds.
+        diffs: Files that would change.
+        mde: Smallest effect that the trial would keep with 80 % probability.
+        expected_min: Minutes it takes on average if the change does nothing.
+        worst_min: Minutes it takes at most.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    diffs: tuple[MemberDiff, ...]
+    mde: float
+    expected_min: float
+    worst_min: float
+
+
+class DoctorView(View, frozen=True, kw_only=True, tag="knowngood/doctor/1"):
+    """What this host is and what can be detected on it.
+
+    Attributes:
+        facts: Fact name to value.
+        problems: What is missing or in the way, with what to do.
+        foreign_cores: CPU that others used while we looked, in cores.
+        busiest: The processes that used most of it.
+        mde: Profile to smallest effect kept with 80 % probability; empty before the first baseline.
+        worst_min: Profile to longest duration of a trial, in minutes.
+    """
+
+    facts: dict[str, str]
+    problems: tuple[str, ...]
+    foreign_cores: float
+    busiest: tuple[str, ...]
+    mde: dict[str, float]
+    worst_min: dict[str, float]
+
+
+def trial_view(trial: Trial) -> TrialView:
+    """Show one trial."""
+    repeated = Counter(repeat.pair for repeat in trial.repeats)
+    rows = tuple(
+        LaunchRow(
+            index=launch.index,
+            arm=launch.arm,
+            pair=launch.pair,
+            value=launch.value,
+            ready_s=launch.ready_s,
+            foreign_cores=foreign_cores(launch),
+            counted=launch.attempt >= repeated[launch.pair],
+        )
+        for launch in trial.launches
+    )
+    proofs = next((launch.proofs for launch in trial.launches if launch.proofs), ())
+    return TrialView(
+        id=trial.id,
+        name=trial.hypothesis.name,
+        claim=trial.hypothesis.claim,
+        because=trial.hypothesis.because,
+        members=tuple(describe(member) for member in trial.hypothesis.changes.members),
+        verdict=trial.verdict,
+        undone=trial.undone,
+        mde=trial.mde,
+        minutes=None if trial.ended_at is None else (trial.ended_at - trial.started_at) / 60,
+        launches=rows,
+        repeats=tuple(f"pair {repeat.pair + 1}: {repeat.why}" for repeat in trial.repeats),
+        proofs=proofs,
+        answers=trial.answers,
+        diagnosis=trial.diagnosis,
+    )
+
+
+def baseline_view(state: LabState, baseline: Baseline, *, metric: str, mde: float) -> BaselineView:
+    """Show a baseline that was just measured."""
+    noise = state.noise
+    spread = math.sqrt(sum(value**2 for value in noise) / len(noise)) if noise else 0.0
+    values = tuple(launch.value for launch in state.ledger)
+    return BaselineView(baseline=baseline, metric=metric, values=values, noise=math.expm1(spread), mde=mde)
+
+
+def diagnosis_view(found: Diagnosis) -> DiagnosisView:
+    """Show a root cause."""
+    return msgspec.convert(
+        {"schema": "knowngood/diagnosis/1", **msgspec.to_builtins(found)}, DiagnosisView, strict=True
+    )
+
+
+def findings_view(findings: Sequence[Finding]) -> FindingsView:
+    """Show what was learned, the newest first."""
+    return FindingsView(findings=tuple(reversed(findings)))

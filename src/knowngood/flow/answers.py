@@ -1,0 +1,128 @@
+"""The answers guard within a trial: the candidate is asked in its first launch, the baseline in the one after."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from knowngood.errors import LoadError
+from knowngood.flow.bench import Bench
+from knowngood.flow.server import Server
+from knowngood.model.evidence import AnswerCheck, Arm
+from knowngood.reason.answers import Answer, Comparison, check
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """What the baseline says: its answers, and how it compares with itself when asked twice."""
+
+    answers: tuple[Answer, ...]
+    own: tuple[Comparison, ...]
+
+
+class AnswerDesk:
+    """Collects both arms' answers of one trial.
+
+    Args:
+        bench: The lab's tools.
+        prompts: What is asked.
+        version: Version of the baseline; its answers are asked for once and kept.
+    """
+
+    def __init__(self, bench: Bench, prompts: Sequence[str], *, version: int) -> None:
+        self.bench = bench
+        self.prompts = prompts
+        self.kept = bench.scratch.parent / f"answers-v{version}.json"
+        self.theirs: tuple[Answer, ...] | None = None
+        self.result: AnswerCheck | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the lab wants answers to be compared at all."""
+        return self.bench.config.answers_mode != "off" and self.bench.engine.readiness is not None
+
+    def visit(self, server: Server, arm: Arm) -> None:
+        """Ask a server that has just become ready, if its answers are still missing.
+
+        Raises:
+            LoadError: It does not answer.
+        """
+        if not self.wanted or self.result is not None:
+            return
+        tokens = self.bench.config.answers.tokens
+        if arm == "candidate" and self.theirs is None:
+            self.bench.show.advance("asking the candidate for its answers", 0.0)
+            self.theirs = self.bench.examiner.ask(server.spec.url, self.prompts, n_tokens=tokens)
+        elif arm == "baseline" and self.theirs is not None:
+            self.bench.show.advance("comparing answers", 0.0)
+            mine = self.reference(server, tokens)
+            pairs = zip(mine.answers, self.theirs, strict=True)
+            compared = [self.bench.examiner.compare(server.spec.url, a, b) for a, b in pairs]
+            self.result = check(compared, mine.own)
+
+    def reference(self, server: Server, tokens: int) -> Reference:
+        """What the baseline says, asked twice the first time."""
+        known = read_reference(self.kept, self.prompts, tokens)
+        if known is not None:
+            return known
+        url = server.spec.url
+        first = self.bench.examiner.ask(url, self.prompts, n_tokens=tokens)
+        second = self.bench.examiner.ask(url, self.prompts, n_tokens=tokens)
+        own = tuple(self.bench.examiner.compare(url, a, b) for a, b in zip(first, second, strict=True))
+        reference = Reference(answers=first, own=own)
+        self.kept.write_bytes(msgspec.json.encode(reference))
+        return reference
+
+
+def read_reference(path: Path, prompts: Sequence[str], tokens: int) -> Reference | None:
+    """Return answers kept earlier, if they are answers to the same questions."""
+    try:
+        known = msgspec.json.decode(path.read_bytes(), type=Reference)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    same = tuple(answer.prompt for answer in known.answers) == tuple(prompts)
+    return known if same and all(answer.asked == tokens for answer in known.answers) else None
+
+
+def read_prompts(bench: Bench) -> tuple[str, ...]:
+    """Prompts of the answers guard: the lab's file, or built-in ones.
+
+    Raises:
+        LoadError: The file has too few.
+    """
+    table = bench.config.answers
+    if not table.prompts:
+        return tuple(PROMPTS[: table.count])
+    path = bench.config.root / table.prompts
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except OSError as error:
+        raise LoadError(
+            f"{path} cannot be read: {error.strerror}", hint="[answers] prompts is relative to the lab"
+        ) from error
+    if len(lines) < table.count:
+        raise LoadError(f"{path} has {len(lines)} prompts, {table.count} are wanted", hint="lower [answers] count")
+    return tuple(lines[: table.count])
+
+
+PROMPTS = (
+    "The capital of France is",
+    "Water boils at a temperature of",
+    "A list of the days of the week: Monday,",
+    'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
+    "The three primary colours are",
+    "Photosynthesis is the process by which plants",
+    "SELECT name, age FROM users WHERE",
+    "In 1969, the first man on the Moon was",
+    'Translate to French: "Good morning, my friend."',
+    "The chemical symbol for gold is",
+    "Once upon a time, in a small village by the sea,",
+    '{"name": "Ada", "age": 36, "languages": [',
+    "To make tea, you first have to",
+    "The largest planet of the solar system is",
+    "for (int i = 0; i < 10; i++) {",
+    "The opposite of hot is",
+    "Shakespeare wrote plays such as",
+    "One, two, three, four, five,",
+    "The heart pumps blood through",
+    "An algorithm is a sequence of",
+)

@@ -1,0 +1,72 @@
+"""Facts about a host: a path or a program, and a pure reader of what it says."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from knowngood.config import LabConfig
+from knowngood.errors import HostError
+from knowngood.model.launch import flag_values
+from knowngood.ports import Host
+
+MODEL_FLAGS = ("-m", "--model", "--model-path", "--served-model-name")
+BUILD = re.compile(r"build[_ ]info[\"': ]+([^\"\s,]+)|build: (\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A file of the host and how to read it."""
+
+    path: str
+    parse: Callable[[str], str]
+
+
+def cpu_model(text: str) -> str:
+    """Read the processor's name from /proc/cpuinfo."""
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def core_count(text: str) -> str:
+    """Read the number of processors from /proc/cpuinfo."""
+    return str(len(re.findall(r"^processor\s*:", text, re.MULTILINE)))
+
+
+def memory_mb(text: str) -> str:
+    """Read the memory in MB from /proc/meminfo."""
+    found = re.search(r"^MemTotal:\s*(\d+) kB", text, re.MULTILINE)
+    return str(int(found[1]) // 1024) if found else ""
+
+
+FACTS: Mapping[str, Fact] = {
+    "cpu": Fact("/proc/cpuinfo", cpu_model),
+    "cores": Fact("/proc/cpuinfo", core_count),
+    "memory_mb": Fact("/proc/meminfo", memory_mb),
+    "kernel": Fact("/proc/sys/kernel/osrelease", str.strip),
+}
+
+
+def host_facts(host: Host) -> dict[str, str]:
+    """Read what there is to know of a host without starting anything; what cannot be read is left out."""
+    found: dict[str, str] = {}
+    for name, fact in FACTS.items():
+        try:
+            content = host.look(fact.path)
+        except HostError:
+            continue
+        value = fact.parse(content.decode(errors="replace")) if content else ""
+        if value:
+            found[name] = value
+    return found
+
+
+def server_facts(config: LabConfig, pages: Mapping[str, str], log: str) -> dict[str, str]:
+    """Read engine, its version and the model from a running server's pages and log."""
+    facts = {"engine": config.server.engine}
+    build = BUILD.search(pages.get("/props", "")) or BUILD.search(log)
+    if build:
+        facts["engine_version"] = build[1] or build[2]
+    model = next((value for flag in MODEL_FLAGS for value in flag_values(config.server.command, (flag,)) if value), "")
+    if model:
+        facts["model"] = model.rsplit("/", 1)[-1]
+    return facts

@@ -1,0 +1,212 @@
+"""One launch, measured: edits on the host, server ready, effects proven, workloads run, everything back."""
+
+import hashlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from knowngood.errors import CheckFailed, LoadError
+from knowngood.flow.bench import Bench
+from knowngood.flow.journal import applied
+from knowngood.flow.server import Server, died, launched
+from knowngood.model.change import ChangeSet
+from knowngood.model.evidence import Arm, CpuReading, LaunchRecord, Proof, RunRecord
+from knowngood.model.files import FileEdit
+from knowngood.model.launch import LaunchSpec
+from knowngood.model.workload import Workload
+
+Again = Callable[[Sequence[float]], bool]
+"""Whether the objective must be run once more in this launch, given its values so far."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arms:
+    """Both sides of a comparison.
+
+    Attributes:
+        baseline: How the known-good server is started.
+        candidate: How the candidate is started.
+        changes: The change set between them.
+        edits: Its file edits, planned.
+    """
+
+    baseline: LaunchSpec
+    candidate: LaunchSpec
+    changes: ChangeSet
+    edits: tuple[FileEdit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """Place of a launch in its trial: which lab and run, which arm, which pair, which attempt at it."""
+
+    lab: str
+    run: str
+    arm: Arm
+    index: int
+    pair: int
+    attempt: int = 0
+
+    @property
+    def name(self) -> str:
+        """Unique on the machine, and a file name."""
+        return f"{self.lab}{self.run}-{self.index:02d}-{self.arm}"
+
+
+@dataclass(slots=True)
+class Window:
+    """CPU counters at the edges of a measured window."""
+
+    read: Callable[[], CpuReading]
+    edges: list[tuple[CpuReading, float]] = field(default_factory=list[tuple[CpuReading, float]])
+
+    def mark(self) -> None:
+        """Read the counters now: once at the start of the window, once at its end."""
+        own = os.times()
+        self.edges.append((self.read(), own.user + own.system))
+
+    def settle(self, run: RunRecord) -> RunRecord:
+        """Return the run with its CPU figures filled in."""
+        if len(self.edges) < len(("start", "end")):
+            return run
+        (first, own_first), (last, own_last) = self.edges[0], self.edges[-1]
+        seconds = max(last.at - first.at, 1e-9)
+        server_s = last.server_s - first.server_s
+        ours_s = run.metrics.get("client_cpu_s", 0.0) + own_last - own_first
+        foreign = max(0.0, (last.busy_s - first.busy_s - server_s - ours_s) / seconds)
+        per_request = server_s / run.requests if run.requests else 0.0
+        metrics = {**run.metrics, "server_cpu_s_per_request": per_request, "foreign_cores": foreign}
+        return msgspec.structs.replace(run, metrics=metrics, foreign_cores=foreign, server_cpu_s=server_s)
+
+
+def measure_launch(
+    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_ready: Callable[[Server], None]
+) -> LaunchRecord:
+    """Start one arm, measure it and bring the host back.
+
+    Args:
+        bench: The lab's tools.
+        arms: Both arms.
+        slot: Which arm, and where in the trial.
+        again: Whether the objective must be run once more in this launch.
+        on_ready: Called once the server is ready, before it is measured.
+
+    Returns:
+        The launch; its log and raw samples are artifacts already.
+
+    Raises:
+        LaunchError: The server did not come up, or died.
+        CheckFailed: A member of the change set is not in force.
+        LoadError: The benchmark client could not do its work.
+    """
+    is_candidate = slot.arm == "candidate"
+    spec = arms.candidate if is_candidate else arms.baseline
+    edits = arms.edits if is_candidate else ()
+    with applied(bench.host.journal, slot.name, edits), launched(bench, spec, run=slot.name) as server:
+        on_ready(server)
+        runs = run_workloads(bench, server, slot, again=again)
+        proofs = prove(bench, server, arms) if is_candidate else ()
+        rss_mb = server.process.inspect().rss_mb
+    objective = bench.config.workloads[0].name
+    return LaunchRecord(
+        arm=slot.arm,
+        index=slot.index,
+        pair=slot.pair,
+        attempt=slot.attempt,
+        started_at=server.started_at,
+        ready_s=server.ready_s,
+        runs=runs,
+        value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
+        proofs=proofs,
+        log=bench.artifacts.put(server.log),
+        rss_mb=rss_mb,
+    )
+
+
+def run_workloads(bench: Bench, server: Server, slot: Slot, *, again: Again) -> tuple[RunRecord, ...]:
+    """Run the objective, as often as the rule asks, then each guard workload once."""
+    objective, *guards = bench.config.workloads
+    runs = [run_once(bench, server, objective, slot, number=0)]
+    while again([value_of(bench, run) for run in runs]):
+        runs.append(run_once(bench, server, objective, slot, number=len(runs)))
+    runs += [run_once(bench, server, guard, slot, number=0) for guard in guards]
+    return tuple(runs)
+
+
+def run_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, number: int) -> RunRecord:
+    """Run one workload against a running server.
+
+    Raises:
+        Died: The server died under the load; samples of finished requests are kept.
+        LoadError: The client could not do its work, or no request succeeded.
+    """
+    out = bench.scratch / f"{slot.name}-{workload.name}-{number}.jsonl.gz"
+    window = Window(read=server.process.cpu)
+    step = f"launch {slot.index + 1} ({slot.arm}): {workload.name}"
+    try:
+        run = bench.load.measure(
+            server.target,
+            workload,
+            out=out,
+            progress=lambda share: bench.show.advance(step, share),
+            mark=window.mark,
+        )
+    except LoadError as error:
+        status = wait_end(server)
+        if status is not None and bench.engine.readiness is not None:
+            raise died(bench, status, server.log, seconds=bench.now() - server.started_at) from error
+        raise
+    finally:
+        samples = bench.artifacts.put(out) if out.exists() and out.stat().st_size else ""
+    if run.requests and run.errors == run.requests:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in run.error_kinds.items())
+        raise LoadError(f"all {run.requests} requests failed: {kinds}", hint=f"read the server's log: {server.log}")
+    return window.settle(msgspec.structs.replace(run, samples=samples))
+
+
+def wait_end(server: Server, *, patience_s: float = 1.0) -> int | None:
+    """Exit status of a server that may just be dying; None if it lives on."""
+    until = time.monotonic() + patience_s
+    while (status := server.process.poll()) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    return status
+
+
+def value_of(bench: Bench, run: RunRecord) -> float:
+    """Value of the objective's metric in a run.
+
+    Raises:
+        LoadError: The run has no such metric, or it is not above zero.
+    """
+    metric = bench.config.objective.metric
+    value = run.metrics.get(metric)
+    if value is None:
+        known = ", ".join(sorted(run.metrics))
+        raise LoadError(f"the run has no metric {metric!r}", hint=f"set [objective] metric to one of: {known}")
+    if not value > 0:
+        raise LoadError(f"{metric} is {value}", hint="effects are ratios: the objective must be above zero")
+    return value
+
+
+def prove(bench: Bench, server: Server, arms: Arms) -> tuple[Proof, ...]:
+    """Prove every member of the change set to be in force.
+
+    Raises:
+        CheckFailed: A member is not; the facts hold all proofs.
+    """
+    files = {edit.path: "" if edit.after is None else hashlib.sha256(edit.after).hexdigest() for edit in arms.edits}
+    observed = server.observe(bench, files)
+    proofs = tuple(bench.engine.prove(member, observed) for member in arms.changes.members)
+    for proof in proofs:
+        if proof.holds is False:
+            raise CheckFailed(
+                f"{proof.member} is not in force: {proof.evidence}",
+                hint="a number measured now would be the baseline's: the trial is void",
+                proofs=proofs,
+                proof=proof,
+            )
+    return proofs

@@ -1,0 +1,121 @@
+"""Everything checked before a byte changes."""
+
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+
+from knowngood.errors import Quarantined, Refused, UsageError
+from knowngood.flow.bench import Bench
+from knowngood.flow.journal import plan_edits
+from knowngood.flow.launch import Arms
+from knowngood.model.baseline import Baseline
+from knowngood.model.finding import Finding
+from knowngood.model.hypothesis import Hypothesis
+from knowngood.reason.findings import dead_end
+
+
+def require_known_good(bench: Bench) -> None:
+    """Refuse to work on a host that earlier work was cut off on.
+
+    Raises:
+        Quarantined: A transaction, a server or a trial is left over.
+    """
+    left = left_over(bench)
+    if left:
+        raise Quarantined(
+            f"earlier work was cut off: {'; '.join(left)}", hint="run `knowngood recover` first", left=left
+        )
+
+
+def left_over(bench: Bench) -> tuple[str, ...]:
+    """What earlier work left behind, one line each; empty if the host is at known-good."""
+    kept = bench.memory.state.baseline.transactions if bench.memory.state.baseline else ()
+    return (
+        *(f"{name} never ended" for name in bench.memory.state.unfinished),
+        *(
+            f"file edits {tx.id} are {tx.state}"
+            for tx in bench.host.journal.transactions()
+            if tx.state != "kept" or (tx.id.startswith(lab_prefix(bench)) and tx.id not in kept)
+        ),
+        *(f"a server of ours still runs as process {process.pid}" for process in bench.host.strays()),
+    )
+
+
+def lab_prefix(bench: Bench) -> str:
+    """Start of the names of this lab's launches and transactions: the journal serves all labs of a machine."""
+    return hashlib.sha256(str(bench.config.root).encode()).hexdigest()[:8] + "-"
+
+
+def require_baseline(bench: Bench) -> Baseline:
+    """Return the baseline, if it is the one that the lab file describes.
+
+    Raises:
+        UsageError: There is none, or the lab file has changed since.
+    """
+    baseline = bench.memory.state.baseline
+    if baseline is None:
+        raise UsageError("this lab has no baseline yet", hint="run `knowngood baseline` first")
+    if baseline.origin != bench.config.spec:
+        raise UsageError(
+            "[server] has changed since the baseline", hint="run `knowngood baseline` to record the new one"
+        )
+    if baseline.workloads != workload_digest(bench):
+        raise UsageError(
+            "[[workload]] or [objective] has changed since the baseline",
+            hint="run `knowngood baseline` to measure anew",
+        )
+    return baseline
+
+
+def workload_digest(bench: Bench) -> str:
+    """Digest of everything that decides what is measured; numbers under two digests are not comparable."""
+    config = bench.config
+    return hashlib.sha256(msgspec.json.encode((config.workloads, config.objective.metric))).hexdigest()[:16]
+
+
+def plan_trial(
+    bench: Bench, hypothesis: Hypothesis, baseline: Baseline, *, override: str
+) -> tuple[Arms, Finding | None]:
+    """Check a hypothesis against what is known and against what stands on the host.
+
+    Args:
+        bench: The lab's tools.
+        hypothesis: What is to be tested.
+        baseline: What it is tested against.
+        override: Reason for trying a dead end all the same; empty means not to.
+
+    Returns:
+        Both arms, and the dead end that was overridden.
+
+    Raises:
+        Refused: It is a known dead end, or an edit does not apply.
+        Drift: A managed file is not what the baseline says.
+        UsageError: A hypothesis that must be decided first is not.
+    """
+    undecided = [name for name in hypothesis.after if name not in decided(bench)]
+    if undecided:
+        raise UsageError(
+            f"{hypothesis.name} comes after {', '.join(undecided)}, not decided yet",
+            hint="try that first, or drop `after`",
+        )
+    dead = dead_end(bench.memory.state.findings, hypothesis.changes, baseline.facts)
+    if dead is not None and not override:
+        raise Refused(
+            f"{hypothesis.name} is a known dead end ({dead.id}): {dead.quote or dead.claim}",
+            hint=f'it re-opens with {dead.reopens}; --override "reason" tries it all the same',
+            finding=dead.id,
+        )
+    edits = plan_edits(bench.host, bench.config, hypothesis.changes, baseline.files)
+    candidate = hypothesis.changes.on(baseline.spec, aliases=bench.engine.aliases)
+    return Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits), dead
+
+
+def decided(bench: Bench) -> Mapping[str, str]:
+    """Name of every hypothesis with a verdict other than void, to that verdict."""
+    trials = bench.memory.state.trials.values()
+    return {
+        trial.hypothesis.name: trial.verdict.decision
+        for trial in trials
+        if trial.verdict is not None and trial.verdict.decision != "void"
+    }

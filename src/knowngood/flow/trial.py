@@ -1,0 +1,201 @@
+"""One trial: compare a candidate with the baseline, pair by pair, until the rule decides; then keep it or leave it.
+
+Every launch brings the host back by itself (``measure_launch`` is two ``with`` blocks), so between two launches the
+host is at known-good, whatever happened. A keep puts the change set on the host once more, as part of the known-good state.
+"""
+
+import contextlib
+from collections.abc import Sequence
+
+import msgspec
+
+from knowngood.config import better_direction
+from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
+from knowngood.flow.bench import Bench
+from knowngood.flow.launch import Arms
+from knowngood.flow.pairs import Pairs
+from knowngood.flow.preflight import lab_prefix, plan_trial, require_baseline, require_known_good
+from knowngood.model.baseline import Baseline
+from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, TrialEnded, TrialStarted
+from knowngood.model.evidence import LaunchRecord
+from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.verdict import Verdict
+from knowngood.reason.comparison import Comparison, own_noise
+from knowngood.reason.diagnose import blame
+from knowngood.reason.findings import learn
+from knowngood.reason.fold import Trial
+
+
+def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
+    """Test a hypothesis against the baseline.
+
+    Args:
+        bench: The lab's tools.
+        hypothesis: What to test.
+        profile: How much evidence is wanted; empty means what the lab file says.
+        override: Reason for trying a known dead end all the same; stored.
+
+    Returns:
+        The trial with its verdict. The host is at known-good, which after a keep includes the change set.
+
+    Raises:
+        Refused: It is a known dead end, or an edit does not apply; nothing was changed.
+        Quarantined: Earlier work was cut off.
+        RevertFailed: The host could not be brought back; it is quarantined.
+    """
+    with bench.host.lease(purpose=f"trial of {hypothesis.name} in {bench.config.root}"):
+        require_known_good(bench)
+        baseline = require_baseline(bench)
+        arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
+        comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
+        name = f"t{len(bench.memory.state.trials) + 1:04d}"
+        bench.memory.record(
+            TrialStarted(
+                at=bench.now(),
+                trial=name,
+                hypothesis=hypothesis,
+                baseline=baseline.version,
+                profile=comparison.profile,
+                mde=comparison.judge(()).mde,
+            )
+        )
+        if dead is not None:
+            bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
+        pairs = Pairs(bench, name, arms, comparison)
+        try:
+            verdict, diagnosis = compare(bench, pairs)
+            if verdict.decision == "keep":
+                keep(bench, name, arms, baseline, verdict, pairs.accepted)
+            else:
+                end(bench, name, verdict, diagnosis, pairs.accepted)
+        except BaseException as error:
+            # The host is back already; a full disk may forbid to say so, and then `recover` says it later.
+            with contextlib.suppress(KnowngoodError):
+                end(bench, name, Verdict(decision="void", why=f"cut off: {error or type(error).__name__}"), None, ())
+            raise
+        record_finding(bench, name, verdict, diagnosis, baseline)
+        return bench.memory.state.trials[name]
+
+
+def prepare(bench: Bench, baseline: Baseline, profile: str) -> Comparison:
+    """Lay the rule, its history and the guards out."""
+    config = bench.config
+    return Comparison(
+        version=baseline.version,
+        objective=config.workloads[0].name,
+        metric=config.objective.metric,
+        direction=config.direction,
+        worthwhile=config.worthwhile,
+        profile=profile,
+        noise=bench.memory.state.noise,
+        ledger=bench.memory.state.ledger,
+        limits=config.guards,
+        others=tuple(workload.name for workload in config.workloads[1:]),
+        lower_is_better=lambda metric: better_direction(metric) == "lower",
+    )
+
+
+def compare(bench: Bench, pairs: Pairs) -> tuple[Verdict, Diagnosis | None]:
+    """Measure until the rule decides. A server or a load that fails is a void verdict, not an error."""
+    try:
+        return pairs.run(), None
+    except (LaunchError, CheckFailed, LoadError) as error:
+        found = error.facts.get("diagnosis")
+        diagnosis = found if isinstance(found, Diagnosis) else None
+        if pairs.arm == "candidate" and diagnosis is not None:
+            diagnosis = blame(diagnosis, pairs.arms.changes.members)
+        elif diagnosis is not None:
+            # A baseline that fails says nothing about the change: no dead end comes of it.
+            diagnosis = msgspec.structs.replace(diagnosis, hard=False)
+        bench.memory.record(
+            LaunchFailed(
+                at=bench.now(),
+                run=pairs.trial,
+                arm=pairs.arm,
+                index=pairs.index,
+                why=error.message,
+                diagnosis=diagnosis,
+                log=keep_log(bench, pairs),
+            )
+        )
+        why = error.message if pairs.arm == "candidate" else f"the baseline failed: {error.message}"
+        return Verdict(decision="void", why=f"{why}. {error.hint}".rstrip(". "), launches=pairs.index), diagnosis
+
+
+def keep_log(bench: Bench, pairs: Pairs) -> str:
+    """Take the failed launch's log in as an artifact; empty if there is none."""
+    log = bench.scratch / f"{pairs.current.name}.log"
+    return bench.artifacts.put(log) if log.exists() else ""
+
+
+def keep(
+    bench: Bench, trial: str, arms: Arms, baseline: Baseline, verdict: Verdict, launches: Sequence[LaunchRecord]
+) -> None:
+    """Make the candidate the known-good state.
+
+    The event that says so is the point of no return: killed before it, ``recover`` takes the edits back; killed behind
+    it, ``recover`` keeps them.
+    """
+    tx = f"{lab_prefix(bench)}{trial}-keep"
+    files, originals = dict(baseline.files), dict(baseline.originals)
+    for edit in arms.edits:
+        before = bench.host.look(edit.path)
+        originals.setdefault(edit.path, "" if before is None else bench.artifacts.put(before))
+        files[edit.path] = "" if edit.after is None else bench.artifacts.put(edit.after)
+    if arms.edits:
+        bench.host.journal.apply(tx, arms.edits)
+    try:
+        new = msgspec.structs.replace(
+            baseline,
+            version=baseline.version + 1,
+            spec=arms.candidate,
+            files=files,
+            originals=originals,
+            transactions=(*baseline.transactions, tx) if arms.edits else baseline.transactions,
+            kept=(*baseline.kept, trial),
+        )
+        end(bench, trial, verdict, None, launches, baseline=new)
+    except BaseException:
+        if arms.edits:
+            bench.host.journal.revert(tx)
+        raise
+    if arms.edits:
+        bench.host.journal.keep(tx)
+
+
+def end(
+    bench: Bench,
+    trial: str,
+    verdict: Verdict,
+    diagnosis: Diagnosis | None,
+    launches: Sequence[LaunchRecord],
+    *,
+    baseline: Baseline | None = None,
+) -> None:
+    """Record the end of a trial."""
+    noise = own_noise(launches)
+    bench.memory.record(
+        TrialEnded(
+            at=bench.now(),
+            trial=trial,
+            verdict=verdict,
+            diagnosis=diagnosis,
+            baseline=baseline,
+            noise={bench.config.objective.metric: noise} if noise else {},
+        )
+    )
+
+
+def record_finding(bench: Bench, trial: str, verdict: Verdict, diagnosis: Diagnosis | None, baseline: Baseline) -> None:
+    """Record what was learned, if anything."""
+    finding = learn(
+        number=len(bench.memory.state.findings) + 1,
+        trial=trial,
+        hypothesis=bench.memory.state.trials[trial].hypothesis,
+        verdict=verdict,
+        diagnosis=diagnosis,
+        facts=baseline.facts,
+    )
+    if finding is not None:
+        bench.memory.record(FindingRecorded(at=bench.now(), finding=finding))

@@ -1,0 +1,86 @@
+"""Metrics that must not get worse, judged on the same pairs as the objective.
+
+Requiring every guard to hold needs no correction for their number (intersection-union test).
+Source: statistics of the project's own study, summarised in ``docs/explanation/verdict.md``.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+FAIL_LEVEL = 0.95
+PASS_LEVEL = 0.90
+MIN_ERRORS = 3
+ERROR_LEVEL = 0.01
+LEAST_PAIRS = 2
+
+
+class GuardResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether one guard holds.
+
+    Attributes:
+        name: Workload and metric.
+        state: ``undecided`` if the pairs do not suffice for either answer.
+        why: The figures, in one sentence.
+    """
+
+    name: str
+    state: Literal["pass", "fail", "undecided"]
+    why: str
+
+
+def judge_loss(name: str, losses: Sequence[float], *, margin: float, history: Sequence[float]) -> GuardResult:
+    """Judge one metric by its loss in each pair.
+
+    Args:
+        name: Workload and metric, for messages.
+        losses: ln ratio a pair, above zero where the candidate is worse.
+        margin: Largest loss allowed, as a ratio minus one.
+        history: A/A ln differences of the same metric; they steady the spread.
+
+    Returns:
+        ``fail`` if the loss is surely above the margin, ``pass`` if it is surely below.
+    """
+    pairs = len(losses)
+    if not pairs:
+        return GuardResult(name=name, state="undecided", why="no pair was measured")
+    mean = sum(losses) / pairs
+    squares = sum((loss - mean) ** 2 for loss in losses) + sum(value**2 for value in history)
+    freedom = pairs - 1 + len(history)
+    shown = f"{math.expm1(mean):+.1%} over {pairs} pair{'s' * (pairs > 1)}, at most {margin:+.1%} is allowed"
+    if freedom < 1:
+        return GuardResult(name=name, state="undecided", why=shown)
+    from scipy.special import stdtrit  # noqa: PLC0415  (0.2 s, needed only once a pair was measured)
+
+    error = math.sqrt(squares / freedom / pairs)
+    limit = math.log1p(margin)
+    if pairs >= LEAST_PAIRS and mean - float(stdtrit(freedom, FAIL_LEVEL)) * error > limit:
+        return GuardResult(name=name, state="fail", why=shown)
+    if mean + float(stdtrit(freedom, PASS_LEVEL)) * error < limit:
+        return GuardResult(name=name, state="pass", why=shown)
+    return GuardResult(name=name, state="undecided", why=shown)
+
+
+def judge_errors(*, errors: int, requests: int, base_errors: int, base_requests: int, limit: float) -> GuardResult:
+    """Judge the candidate's failed requests against the baseline's rate plus the limit.
+
+    Args:
+        errors: Failed requests of the candidate.
+        requests: All its requests.
+        base_errors: Failed requests of the baseline.
+        base_requests: All its requests.
+        limit: Rate of failures allowed beyond the baseline's, from 0 to 1.
+
+    Returns:
+        ``fail`` at three or more failures that the allowed rate explains with less than 1 % probability.
+    """
+    allowed = limit + (base_errors + 0.5) / (base_requests + 1)
+    why = f"{errors} of {requests} requests failed, {base_errors} of {base_requests} on the baseline"
+    if errors < MIN_ERRORS or requests == 0:
+        return GuardResult(name="error_rate", state="pass", why=why)
+    from scipy.special import bdtrc  # noqa: PLC0415  (0.2 s, needed only where requests failed)
+
+    chance = float(bdtrc(errors - 1, requests, min(allowed, 1.0)))
+    return GuardResult(name="error_rate", state="fail" if chance < ERROR_LEVEL else "pass", why=why)
