@@ -175,7 +175,10 @@ class Undo:
         for entry in self._entries:
             if entry.kind == "park":
                 originals[entry.path] = entry.pre
-                if self._disk.status(entry.hold) is not None:
+                if is_same_file(self._disk, entry.hold, entry.path):
+                    # Parked by link and unlink, cut off between them; renaming one of two links does nothing.
+                    self._disk.unlink(entry.hold)
+                elif self._disk.status(entry.hold) is not None:
                     self._disk.rename(entry.hold, entry.path)
         for entry in self._entries:
             if entry.is_file:
