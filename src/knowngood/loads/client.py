@@ -150,6 +150,7 @@ def _generator(plan: Plan, scratch: Path) -> Generator["subprocess.Popen[bytes]"
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,
+            env=_environment(),
             # Ctrl-C is for us; the generator is then told to write its samples and go.
             start_new_session=True,
         )
@@ -162,6 +163,11 @@ def _generator(plan: Plan, scratch: Path) -> Generator["subprocess.Popen[bytes]"
                 process.wait(_STOP_S)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """Let the generator find this very package, however it was found here."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def _watch(process: "subprocess.Popen[bytes]", target: Target) -> Iterator[_Line]:

@@ -3,11 +3,15 @@
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from knowngood.errors import LoadError
+
+# The error of a request that was in flight when the pass ended: no failure.
+CUT: Final = "cut"
+_PIECE: Final = 65536
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="header"):
@@ -75,6 +79,9 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = True
 
 
+_decoder = msgspec.json.Decoder(Header | Sample | Span)
+
+
 def read_samples(path: Path) -> Samples:
     """Read a samples file, up to its last whole frame if its tail is cut off.
 
@@ -85,13 +92,12 @@ def read_samples(path: Path) -> Samples:
         data = path.read_bytes()
     except OSError as error:
         raise LoadError(f"cannot read the samples {path}: {error.strerror}", hint="was the pass started?") from error
-    decoder = msgspec.json.Decoder(Header | Sample | Span)
     header, window, requests, taken = None, None, list[Sample](), 0
     try:
         for frame, end in _frames(data):
             taken = end
             for line in frame.splitlines():
-                match decoder.decode(line):
+                match _decoder.decode(line):
                     case Header() as found:
                         header = found
                     case Sample() as found:
@@ -112,8 +118,13 @@ def _frames(data: bytes) -> Iterator[tuple[bytes, int]]:
     at = 0
     while at < len(data):
         member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        frame = member.decompress(data[at:])
-        if not member.eof:
-            return
-        at = len(data) - len(member.unused_data)
-        yield frame, at
+        parts: list[bytes] = []
+        # Piece by piece: what a member leaves over is copied, which would cost the square of a large file's size.
+        while not member.eof:
+            piece = data[at : at + _PIECE]
+            if not piece:
+                return
+            parts.append(member.decompress(piece))
+            at += len(piece)
+        at -= len(member.unused_data)
+        yield b"".join(parts), at

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from knowngood.loads.samples import Sample, Samples, Span
+from knowngood.loads.samples import CUT, Sample, Samples, Span
 from knowngood.model.workload import Slo
 
 QUANTILES: Final = (50, 90, 99)
@@ -15,7 +15,8 @@ def summarise(samples: Samples, *, slo: Slo | None = None, is_open: bool = False
     """Compute the metrics of one pass. A metric without a sample behind it is left out.
 
     Latencies are those of measured requests that went well. Rates count, over all requests, what happened inside
-    the window by its own time: a request that straddles an edge counts with the part that lies inside.
+    the window: tokens by the time of their event, requests by the share of their time, so that one that straddles an
+    edge counts with the part that lies inside.
 
     Args:
         samples: What was recorded.
@@ -39,8 +40,16 @@ def summarise(samples: Samples, *, slo: Slo | None = None, is_open: bool = False
     metrics |= {name: value for name, value in _spread("schedule_delay", delays).items() if "_p90_" not in name}
     if measured:
         metrics["error_rate"] = (len(measured) - len(good)) / len(measured)
-    if samples.window is not None and samples.window.end_us > samples.window.start_us:
-        metrics |= _rates(samples.requests, samples.window, slo=slo, is_open=is_open)
+    window = samples.window
+    if window is not None and window.end_us > window.start_us:
+        metrics |= _rates(samples.requests, window)
+        if slo is not None and good:
+            metrics["goodput_s"] = (
+                metrics["request_s"] * sum(_meets(one, slo, is_open=is_open) for one in good) / len(good)
+            )
+        if is_open:
+            sent = sum(window.start_us <= one.scheduled_us < window.end_us for one in samples.requests)
+            metrics["achieved_rate"] = sent / _seconds(window)
     return metrics
 
 
@@ -52,35 +61,35 @@ def _spread(name: str, values_ms: Sequence[float]) -> dict[str, float]:
     return {**found, f"{name}_mean_ms": float(np.mean(values_ms))}
 
 
-def _rates(requests: Sequence[Sample], window: Span, *, slo: Slo | None, is_open: bool) -> dict[str, float]:
-    seconds = (window.end_us - window.start_us) / 1e6
-    told = [(one.prompt_tokens, one.tokens, _events(one)) for one in requests]
-    # What was cut off was never counted by the server: it is taken to be like those that were.
-    prompts = [prompt for prompt, _, _ in told if prompt is not None]
-    usual_prompt = sum(prompts) / len(prompts) if prompts else 0.0
-    events = sum(count for _, tokens, count in told if tokens is not None)
-    usual_event = sum(tokens for _, tokens, _ in told if tokens is not None) / events if events else 1.0
-    output = prompt = 0.0
+def _rates(requests: Sequence[Sample], window: Span) -> dict[str, float]:
+    told = [one for one in requests if one.tokens is not None and one.prompt_tokens is not None and _events(one)]
+    good = [one for one in requests if not one.error]
+    # What was cut off never got to the server's own count, nor to its end: it is taken to be like the others.
+    usual_prompt = sum(one.prompt_tokens or 0 for one in told) / len(told) if told else 0.0
+    usual_event = sum(one.tokens or 0 for one in told) / sum(map(_events, told)) if told else 1.0
+    usual_time = sum(one.e2e_us for one in good) / len(good) if good else 0.0
+    output = prompt = finished = 0.0
     for one in requests:
-        if one.ttft_us is None:
-            continue
-        per_event = one.tokens / _events(one) if one.tokens is not None else usual_event
-        output += per_event * _events_inside(one, window)
-        if _is_inside(one.sent_us + one.ttft_us, window):
-            prompt += usual_prompt if one.prompt_tokens is None else one.prompt_tokens
-    finished = [one for one in requests if not one.error and _is_inside(one.sent_us + one.e2e_us, window)]
-    started = [one.scheduled_us if is_open else one.sent_us for one in requests]
-    rates = {
+        if one.ttft_us is not None:
+            per_event = usual_event if one.tokens is None else one.tokens / _events(one)
+            output += per_event * _events_inside(one, window)
+            if window.start_us < one.sent_us + one.ttft_us <= window.end_us:
+                prompt += usual_prompt if one.prompt_tokens is None else one.prompt_tokens
+        if one.error in {"", CUT} and usual_time:
+            inside = min(one.sent_us + one.e2e_us, window.end_us) - max(one.sent_us, window.start_us)
+            finished += max(0, inside) / (usual_time if one.error else max(1, one.e2e_us))
+    seconds = _seconds(window)
+    return {
         "output_tokens": output,
         "input_tokens": prompt,
         "output_tok_s": output / seconds,
         "total_tok_s": (output + prompt) / seconds,
-        "request_s": len(finished) / seconds,
-        "achieved_rate": sum(window.start_us <= at < window.end_us for at in started) / seconds,
+        "request_s": finished / seconds,
     }
-    if slo is not None:
-        rates["goodput_s"] = sum(_meets(one, slo, is_open=is_open) for one in finished) / seconds
-    return rates
+
+
+def _seconds(window: Span) -> float:
+    return (window.end_us - window.start_us) / 1e6
 
 
 def _events(one: Sample) -> int:
@@ -92,11 +101,6 @@ def _events_inside(one: Sample, window: Span) -> int:
         return 0
     times = one.sent_us + one.ttft_us + np.concatenate(([0], np.cumsum(one.gaps_us, dtype=np.int64)))
     return int(np.count_nonzero((times > window.start_us) & (times <= window.end_us)))
-
-
-def _is_inside(at_us: int, window: Span) -> bool:
-    """Whether an instant lies in the window; its end does, its start does not, so that windows could be joined."""
-    return window.start_us < at_us <= window.end_us
 
 
 def _from_us(one: Sample, *, is_open: bool) -> int:

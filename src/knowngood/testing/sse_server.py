@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 _HEAD = (
@@ -207,7 +208,9 @@ def serving(*options: str) -> Generator[str]:
         Its root URL.
     """
     argv = [sys.executable, "-m", "knowngood.testing.sse_server", "--port", "0", *options]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    # The server is this very package, however it was found here.
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             if process.stdout is None:
                 raise AssertionError
