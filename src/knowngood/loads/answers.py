@@ -14,6 +14,7 @@ import msgspec
 
 from knowngood.errors import LoadError
 from knowngood.reason.answers import (
+    NEAR_TIE_NATS,
     Answer,
     Comparison,
     Parting,
@@ -95,7 +96,7 @@ def score(server: Server, prompt: str, prefix: str | Sequence[int], *, k: int = 
     return _complete(server, _input(server, prompt, prefix), n_tokens=1, k=k).first
 
 
-def compare(server: Server, mine: Answer, theirs: Answer) -> Comparison:
+def compare(server: Server, mine: Answer, theirs: Answer, *, near_tie: float = NEAR_TIE_NATS) -> Comparison:
     """Hold one answer of the candidate against the baseline's.
 
     Where they part at a near tie, the baseline is asked to go on from the candidate's text, so that every token of the
@@ -105,6 +106,7 @@ def compare(server: Server, mine: Answer, theirs: Answer) -> Comparison:
         server: The baseline, running.
         mine: What the baseline said.
         theirs: What the candidate said to the same prompt.
+        near_tie: Largest gap that rounding explains, in nats.
 
     Returns:
         All partings up to the first that is no near tie.
@@ -118,14 +120,14 @@ def compare(server: Server, mine: Answer, theirs: Answer) -> Comparison:
     elif mine.text == theirs.text:
         found = []
     else:
-        found = _partings(server, mine, theirs) or [_unexplained(mine, theirs)]
+        found = _partings(server, mine, theirs, near_tie) or [_unexplained(mine, theirs)]
     return Comparison(prompt=mine.prompt, partings=tuple(found))
 
 
-def _partings(server: Server, mine: Answer, theirs: Answer) -> list[Parting]:
+def _partings(server: Server, mine: Answer, theirs: Answer, near_tie: float) -> list[Parting]:
     # The text is what users get. Token ids stand for it only if the baseline reads the same text in them.
     by_ids = mine.ids and theirs.ids and _spell(server, theirs.ids) == theirs.text
-    reader = _Tokens(server, theirs) if by_ids else _Text(server, theirs)
+    reader = _Tokens(server, theirs, near_tie) if by_ids else _Text(server, theirs, near_tie)
     partings: list[Parting] = []
     expected, done = mine, 0
     while (found := reader.part(expected, done)) is not None:
@@ -152,9 +154,10 @@ def _unexplained(mine: Answer, theirs: Answer) -> Parting:
 class _Tokens:
     """Compares by token ids: exact."""
 
-    def __init__(self, server: Server, theirs: Answer) -> None:
+    def __init__(self, server: Server, theirs: Answer, near_tie: float) -> None:
         self._server = server
         self._theirs = theirs
+        self._near_tie = near_tie
 
     def is_over(self, done: int) -> bool:
         return done >= len(self._theirs.ids)
@@ -172,7 +175,7 @@ class _Tokens:
             at=at,
             baseline=next((one.piece for one in likely if one.id == ours), f"token {ours}"),
             candidate=token.piece if token else f"token {other}",
-            judgement=judge_difference(token, likely),
+            judgement=judge_difference(token, likely, near_tie=self._near_tie),
             gap=measure_gap(token, likely),
         )
         return parting, at + 1
@@ -186,9 +189,10 @@ class _Tokens:
 class _Text:
     """Compares by text: where the candidate's tokens are not known, the likeliest reading of its text counts."""
 
-    def __init__(self, server: Server, theirs: Answer) -> None:
+    def __init__(self, server: Server, theirs: Answer, near_tie: float) -> None:
         self._server = server
         self._theirs = theirs
+        self._near_tie = near_tie
 
     def is_over(self, done: int) -> bool:
         return done >= len(self._theirs.text)
@@ -223,7 +227,7 @@ class _Text:
             at=at,
             baseline=ours,
             candidate=other,
-            judgement=judge_difference(token, likely),
+            judgement=judge_difference(token, likely, near_tie=self._near_tie),
             gap=measure_gap(token, likely),
         )
         return parting, at + len(other)

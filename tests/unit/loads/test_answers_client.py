@@ -155,6 +155,13 @@ def test_a_token_that_the_baseline_would_not_say_is_wrong(endpoint: Endpoint, at
     assert all(one.partings[0].gap == pytest.approx(CLEAR) for one in compared)
 
 
+def test_another_limit_for_near_ties_is_obeyed() -> None:
+    with serving(Toy().reply, "llamacpp") as base, serving(Toy(lambda at: int(at == 4)).reply, "llamacpp") as other:
+        (mine,), (theirs,) = (ask(one, PROMPTS[:1], n_tokens=N_TOKENS) for one in (base, other))
+        assert compare(base, mine, theirs, near_tie=NEAR / 2).judgement == "wrong"
+        assert compare(base, mine, theirs, near_tie=NEAR * 2).judgement == "near_tie"
+
+
 @both
 def test_wrong_tokens_after_a_near_tie_are_seen(endpoint: Endpoint) -> None:
     compared = compare_all(Toy(lambda at: int(at in (4, 9))), endpoint)
