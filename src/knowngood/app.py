@@ -9,19 +9,24 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import cast
+from typing import NoReturn, cast
 
 import msgspec
 
 from knowngood.config import LabConfig, find_lab, load_experiment, load_lab
 from knowngood.errors import NotFound, UsageError
 from knowngood.flow.bench import Bench, Examiner, Memory, Reporter
-from knowngood.flow.preflight import left_over
+from knowngood.flow.doctor import Examination
+from knowngood.flow.preflight import left_over, require_known_good
+from knowngood.flow.preview import Preview
 from knowngood.hosts.local import LocalHost
 from knowngood.model.baseline import Baseline
+from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Engine, Host, Load
 from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.rank import Ranked
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
@@ -174,6 +179,75 @@ class Lab:
             raise UsageError(f"two experiments are called {twice}", hint="give each its own name")
         return tuple(found)
 
+    def plan(self) -> tuple[Ranked, ...]:
+        """Hypotheses, the most promising first."""
+        from knowngood.reason.rank import rank  # noqa: PLC0415
+
+        baseline = self.state.baseline
+        return rank(
+            self.hypotheses(),
+            tuple(self.state.trials.values()),
+            self.state.findings,
+            facts=baseline.facts if baseline else {},
+            kept=baseline.kept if baseline else (),
+        )
+
+    def mde(self, profile: str = "") -> float:
+        """Smallest effect that a trial keeps with 80 % probability, as a ratio minus one."""
+        from knowngood.reason.noise import noise_floor  # noqa: PLC0415
+        from knowngood.reason.power import mde  # noqa: PLC0415
+        from knowngood.reason.profile import find_profile  # noqa: PLC0415
+
+        chosen = find_profile(profile or self.config.verdict.profile)
+        return mde(chosen, noise_floor(self.state.noise), self.config.worthwhile)
+
+    def preview(self, hypothesis: Hypothesis, *, profile: str = "") -> Preview:
+        """Say what a trial would do and cost; see ``flow.preview.preview``."""
+        from knowngood.flow.preview import preview  # noqa: PLC0415
+
+        return preview(self.bench(), hypothesis, profile=profile)
+
+    def examine(self, *, watch_s: float) -> Examination:
+        """Look at the host without starting anything; see ``flow.doctor.examine``."""
+        from knowngood.flow.doctor import examine  # noqa: PLC0415
+
+        return examine(self.bench(), watch_s=watch_s)
+
+    def export(self, form: str) -> dict[str, tuple[bytes, int]]:
+        """Write the known-good state down; see ``flow.export.render``."""
+        from knowngood.flow.export import render  # noqa: PLC0415
+
+        return render(self.bench(), form=form)
+
+    def known_good_launch(self) -> LaunchSpec:
+        """How the known-good server is really started.
+
+        Raises:
+            UsageError: There is no baseline yet.
+            Quarantined: Earlier work was cut off: the files may not be the known-good ones.
+        """
+        from knowngood.flow.server import which  # noqa: PLC0415
+
+        bench = self.bench()
+        baseline = self.state.baseline
+        if baseline is None:
+            raise UsageError("this lab has no baseline yet", hint="run `knowngood baseline` first")
+        require_known_good(bench)
+        return bench.engine.resolve(baseline.spec, which=lambda name: which(bench, name))
+
+    def serve(self, spec: LaunchSpec) -> NoReturn:
+        """Become the server.
+
+        Raises:
+            UsageError: The program cannot be started.
+        """
+        env = {name: value for name, value in {**os.environ, **spec.env}.items() if name not in spec.unset}
+        try:
+            os.chdir(spec.cwd or self.config.root)
+            os.execvpe(spec.argv[0], spec.argv, env)  # noqa: S606  (an argv list, no shell)
+        except OSError as error:
+            raise UsageError(f"{spec.argv[0]} cannot be started: {error.strerror}", hint="knowngood doctor") from error
+
 
 class Quiet:
     """A reporter that shows nothing."""
@@ -242,6 +316,44 @@ def read_experiments(paths: Sequence[Path]) -> tuple[Hypothesis, ...]:
     return tuple(load_experiment(path) for path in paths)
 
 
-def is_root() -> bool:
-    """Whether this process may do everything on this machine."""
-    return os.geteuid() == 0
+def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:
+    """Text of a lab file for a server.
+
+    Args:
+        words: Its launch command.
+        pid: Or its process id, if it runs already; it is left alone.
+        engine: Name of its engine; empty guesses by the command.
+
+    Returns:
+        The text, and what a reader must know of it.
+
+    Raises:
+        UsageError: There is neither a command nor such a process, or there is no such engine.
+    """
+    from knowngood.flow.adopt import adopt, lab_text, launch_of  # noqa: PLC0415
+
+    if engine:
+        open_engine(engine)
+    launch, notes = launch_of(words) if pid is None else adopt(pid)
+    return lab_text(launch, engine=engine), notes
+
+
+def diagnose_log(path: Path, *, engine: str) -> Diagnosis:
+    """Read the root cause out of a log; needs no lab.
+
+    Args:
+        path: The log; ``-`` is standard input.
+        engine: Whose log it is; empty tries the rules of every engine.
+
+    Raises:
+        UsageError: The file cannot be read, or there is no such engine.
+    """
+    from knowngood.reason.diagnose import diagnose  # noqa: PLC0415
+
+    names = [engine] if engine else [entry.name for entry in entry_points(group="knowngood.engines")]
+    rules = [rule for name in names for rule in open_engine(name).rules]
+    try:
+        with open(0 if str(path) == "-" else path, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+            return diagnose(lines, rules)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error

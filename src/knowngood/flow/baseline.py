@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from knowngood.errors import CheckFailed
 from knowngood.flow.bench import Bench
 from knowngood.flow.facts import host_facts, server_facts
-from knowngood.flow.pairs import MAKE_QUIET, REPEATS
 from knowngood.flow.launch import Arms, Slot, measure_launch
+from knowngood.flow.pairs import MAKE_QUIET, REPEATS
 from knowngood.flow.preflight import lab_prefix, require_known_good, workload_digest
 from knowngood.flow.server import Server
 from knowngood.model.baseline import Baseline

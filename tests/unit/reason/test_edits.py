@@ -100,7 +100,8 @@ def test_a_created_file_must_not_stand_there() -> None:
 
 
 def test_a_missing_final_newline_is_kept_missing() -> None:
-    made = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n\\ No newline at end of file\n+new\n\\ No newline at end of file\n"
+    bare = b"\n\\ No newline at end of file\n"
+    made = b"--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old" + bare + b"+new" + bare
     assert after(patch(made), b"old") == b"new"
     with pytest.raises(Refused):
         plan([patch(made)], {PATH: b"old\n"})

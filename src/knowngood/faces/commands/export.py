@@ -18,9 +18,7 @@ from knowngood.faces.views import FilesView
 @click.option("--dry-run", is_flag=True, help="Name the files, and write nothing.")
 def command(*, folder: Path | None, as_json: bool, form: str, out: Path, dry_run: bool) -> int:
     """Leave with the result: how to start the known-good server, and a patch for the files it edits."""
-    from knowngood.flow.export import render  # noqa: PLC0415
-
-    files = render(open_lab(folder).bench(), form=form)
+    files = open_lab(folder).export(form)
     if not dry_run:
         out.mkdir(parents=True, exist_ok=True)
         for name, (content, mode) in files.items():

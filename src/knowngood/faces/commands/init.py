@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
+from knowngood.app import describe_server
+from knowngood.errors import UsageError
 from knowngood.faces.show import json_option, present
 from knowngood.faces.views import FilesView
-from knowngood.flow.adopt import adopt, lab_text, launch_of
 
 
 @click.command(name="init", context_settings={"ignore_unknown_options": True})
@@ -23,15 +24,12 @@ def command(
     *, words: tuple[str, ...], pid: int | None, engine: str, folder: Path, force: bool, dry_run: bool, as_json: bool
 ) -> int:
     """Write knowngood.toml from a launch COMMAND, or from a server that runs already."""
-    launch, notes = adopt(pid) if pid is not None else launch_of(words)
-    text = lab_text(launch, engine=engine)
+    text, notes = describe_server(words, pid=pid, engine=engine)
     path = folder / "knowngood.toml"
     if dry_run:
         present(FilesView(files=(str(path),), message=text), as_json=as_json)
         return 0
     if path.exists() and not force:
-        from knowngood.errors import UsageError  # noqa: PLC0415
-
         raise UsageError(f"{path} stands there already", hint="--force writes over it")
     (folder / "experiments").mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -1,0 +1,144 @@
+"""What a host is, what is missing on it, how quiet it is, and what can be detected on it at which price."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from knowngood.errors import KnowngoodError
+from knowngood.flow.bench import Bench
+from knowngood.flow.facts import host_facts
+from knowngood.flow.preflight import left_over
+from knowngood.flow.server import listens, which
+from knowngood.reason.noise import noise_floor
+from knowngood.reason.power import Price, price
+from knowngood.reason.profile import find_profile
+
+PROFILES = ("quick", "standard", "thorough")
+BUSIEST = 3
+CPU_FIELDS = slice(1, 9)
+IDLE_FIELDS = (3, 4)
+STOP_S = 1.0
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found.
+
+    Attributes:
+        facts: Fact name to value.
+        problems: What is missing or in the way, with what to do.
+        foreign_cores: CPU that others used while we looked, in cores.
+        busiest: The processes that used most of it.
+        mde: Profile to smallest effect kept with 80 % probability; empty before the first baseline.
+        worst_min: Profile to longest duration of a trial, in minutes.
+    """
+
+    facts: dict[str, str]
+    problems: tuple[str, ...]
+    foreign_cores: float
+    busiest: tuple[str, ...]
+    mde: dict[str, float]
+    worst_min: dict[str, float]
+
+
+def examine(bench: Bench, *, watch_s: float) -> Examination:
+    """Look at a host for a while without starting anything.
+
+    Args:
+        bench: The lab's tools.
+        watch_s: How long to watch its CPU, in seconds.
+    """
+    foreign, busiest = watch(watch_s)
+    state = bench.memory.state
+    costs: dict[str, Price] = {}
+    if state.noise:
+        launch_s, run_s = launch_seconds(bench)
+        floor = noise_floor(state.noise)
+        costs = {
+            name: price(find_profile(name), floor, bench.config.worthwhile, launch_s=launch_s, run_s=run_s)
+            for name in PROFILES
+        }
+    return Examination(
+        facts={**host_facts(bench.host), **(state.baseline.facts if state.baseline else {})},
+        problems=problems(bench),
+        foreign_cores=foreign,
+        busiest=busiest,
+        mde={name: cost.mde for name, cost in costs.items()},
+        worst_min={name: cost.most_minutes for name, cost in costs.items()},
+    )
+
+
+def launch_seconds(bench: Bench) -> tuple[float, float]:
+    """Seconds that a launch and a run took in the ledger; guesses before the first baseline."""
+    ledger = bench.memory.state.ledger
+    if not ledger:
+        return 60.0, bench.config.workloads[0].duration_s
+    ready_s = sum(launch.ready_s for launch in ledger) / len(ledger)
+    run_s = sum(run.seconds for launch in ledger for run in launch.runs) / len(ledger)
+    return ready_s + STOP_S, run_s
+
+
+def problems(bench: Bench) -> tuple[str, ...]:
+    """What is missing or in the way."""
+    found: list[str] = []
+    spec = bench.config.spec
+    try:
+        bench.engine.resolve(spec, which=lambda name: which(bench, name))
+    except KnowngoodError as error:
+        found.append(f"{error.message} ({error.hint})")
+    if spec.port and listens(spec):
+        found.append(f"somebody listens on {spec.address}:{spec.port} (stop it, or set another [server] port)")
+    found += [f"{line} (run `knowngood recover`)" for line in left_over(bench)]
+    if bench.memory.state.baseline is None:
+        found.append("there is no baseline yet (run `knowngood baseline`)")
+    return tuple(found)
+
+
+def watch(seconds: float, *, proc: Path = Path("/proc")) -> tuple[float, tuple[str, ...]]:
+    """Watch a machine's CPU.
+
+    Args:
+        seconds: How long.
+        proc: The process file system.
+
+    Returns:
+        Cores in use, our own share left out, and the busiest processes in words.
+    """
+    tick = 100.0
+    busy, each, own = busy_ticks(proc), process_ticks(proc), time.process_time()
+    begun = time.monotonic()
+    time.sleep(seconds)
+    length = time.monotonic() - begun
+    cores = (busy_ticks(proc) - busy) / tick / length - (time.process_time() - own) / length
+    used = {pid: ticks - each.get(pid, ticks) for pid, ticks in process_ticks(proc).items()}
+    top = sorted(used, key=lambda pid: -used[pid])[:BUSIEST]
+    names = [f"process {pid} ({name_of(proc, pid)}): {used[pid] / tick / length:.2f} cores" for pid in top if used[pid]]
+    return max(0.0, cores), tuple(names)
+
+
+def busy_ticks(proc: Path) -> float:
+    """Ticks that the machine has worked, time stolen by its host included."""
+    fields: Sequence[str] = (proc / "stat").read_text().splitlines()[0].split()[CPU_FIELDS]
+    return sum(float(value) for at, value in enumerate(fields) if at not in IDLE_FIELDS)
+
+
+def process_ticks(proc: Path) -> dict[int, float]:
+    """Process id to ticks used, for every process that can be read."""
+    found: dict[int, float] = {}
+    for folder in proc.iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            found[int(folder.name)] = float(fields[11]) + float(fields[12])
+    return found
+
+
+def name_of(proc: Path, pid: int) -> str:
+    """Short name of a process; empty if it has ended."""
+    try:
+        return (proc / str(pid) / "comm").read_text().strip()
+    except OSError:
+        return ""

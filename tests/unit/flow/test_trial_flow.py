@@ -1,0 +1,440 @@
+"""The procedures over fakes: every outcome, and every fault that cannot be produced for real."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from knowngood.config import AnswersTable, HostTable, LabConfig, ObjectiveTable, ServerTable, VerdictTable
+from knowngood.errors import CheckFailed, Conflict, Died, Drift, LoadError, Quarantined, Refused, StoreError, UsageError
+from knowngood.flow.baseline import record_baseline
+from knowngood.flow.bench import Bench, Memory
+from knowngood.flow.recover import drifted, recover, undo
+from knowngood.flow.trial import run_trial
+from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag
+from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnded, TrialStarted
+from knowngood.model.evidence import Proof, RunRecord
+from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.workload import Workload
+from knowngood.ports import Observed
+from knowngood.reason.answers import Answer, Comparison
+from knowngood.testing.fakes import FakeArtifacts, FakeClock, FakeEngine, FakeHost, FakeLoad, FakeStore
+
+FILE = "/srv/engine.py"
+
+
+class NoAnswers:
+    def ask(self, url: str, prompts: object, *, n_tokens: int) -> tuple[Answer, ...]:
+        raise AssertionError
+
+    def compare(self, url: str, mine: Answer, theirs: Answer) -> Comparison:
+        raise AssertionError
+
+
+class Quiet:
+    def begin(self, title: str, *, expected_s: float) -> None: ...
+    def advance(self, step: str, share: float) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class World:
+    """A lab on a fake machine whose server's speed is a function of its arguments, environment and files."""
+
+    def __init__(
+        self, tmp_path: Path, speed: Callable[["World"], float], *, noise: float = 0.01, seed: int = 1
+    ) -> None:
+        self.clock = FakeClock()
+        self.random = random.Random(seed)
+        self.noise = noise
+        self.speed = speed
+        self.foreign: Callable[[int], float] = lambda _: 0.0
+        self.errors: Callable[[World], int] = lambda _: 0
+        self.proof: Callable[[Change, Observed], Proof] | None = None
+        self.host = FakeHost({FILE: b"fast = False\n"})
+        self.store = FakeStore()
+        self.tmp = tmp_path
+        self.runs = 0
+        self.bench = self.open()
+
+    def open(self) -> Bench:
+        return Bench(
+            config=self.config(),
+            host=self.host,
+            engine=FakeEngine(self.proof),
+            load=FakeLoad(self.measure),
+            examiner=NoAnswers(),
+            memory=Memory(self.store),
+            artifacts=FakeArtifacts(),
+            scratch=self.tmp,
+            show=Quiet(),
+            now=self.clock,
+        )
+
+    def config(self) -> LabConfig:
+        return LabConfig(
+            root=self.tmp,
+            host=HostTable(),
+            server=ServerTable(engine="fake", command=("server", "--slots", "1")),
+            workloads=(Workload(concurrency=4),),
+            objective=ObjectiveTable(),
+            worthwhile=0.02,
+            direction="higher",
+            guards={"error_rate": 0.0, "ttft_p99_ms": 0.10},
+            answers_mode="off",
+            answers=AnswersTable(),
+            verdict=VerdictTable(profile="quick"),
+        )
+
+    def measure(self, workload: Workload) -> RunRecord:
+        self.clock.sleep(90)
+        value = 100 * self.speed(self) * (1 + self.random.gauss(0, self.noise))
+        foreign = self.foreign(self.runs)
+        self.runs += 1
+        ttft = 1000 / value
+        return RunRecord(
+            workload=workload.name,
+            metrics={"output_tok_s": value, "ttft_p99_ms": ttft},
+            requests=100,
+            errors=self.errors(self),
+            seconds=60.0,
+            foreign_cores=foreign,
+            error_kinds={"timeout": 1},
+        )
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return self.host.launches[-1].argv
+
+    def has(self, *words: str) -> bool:
+        return " ".join(words) in " ".join(self.argv)
+
+    def events(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.store.log if isinstance(event, kind)]
+
+
+def hypothesis(*members: Change, name: str = "idea", after: tuple[str, ...] = ()) -> Hypothesis:
+    return Hypothesis(name=name, claim="it helps", changes=ChangeSet(members=members), after=after)
+
+
+SLOTS = Flag(flag="--slots", value="4")
+EDIT = Edit(path=FILE, find="False", replace="True")
+
+
+def ready(tmp_path: Path, speed: Callable[[World], float], **options: float) -> World:
+    world = World(tmp_path, speed, **options)  # type: ignore[arg-type]
+    record_baseline(world.bench)
+    return world
+
+
+def test_a_clear_gain_is_kept_and_becomes_the_baseline(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert (trial.verdict.decision, trial.verdict.reason) == ("keep", "better")
+    assert trial.verdict.launches <= 4
+    baseline = world.bench.memory.state.baseline
+    assert baseline is not None
+    assert (baseline.version, baseline.spec.argv, baseline.kept) == (2, ("server", "--slots", "4"), (trial.id,))
+    assert [finding.sign for finding in world.bench.memory.state.findings] == ["helps"]
+
+
+def test_a_loss_is_reverted_and_the_files_are_back(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 0.7 if b"True" in w.host.files[FILE] else 1.0)
+    trial = run_trial(world.bench, hypothesis(EDIT))
+    assert trial.verdict is not None
+    assert (trial.verdict.decision, trial.verdict.reason) == ("revert", "regression")
+    assert world.host.files[FILE] == b"fast = False\n"
+    assert world.host.journal.transactions() == []
+
+
+def test_edits_are_on_the_host_in_candidate_launches_only(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.4 if b"True" in w.host.files[FILE] else 1.0)
+    trial = run_trial(world.bench, hypothesis(EDIT))
+    seen = [b"True" in files[FILE] for files in world.host.seen[-len(trial.launches) :]]
+    assert seen == [launch.arm == "candidate" for launch in trial.launches]
+    assert [launch.arm for launch in trial.launches[:4]] == ["candidate", "baseline", "baseline", "candidate"]
+
+
+def test_a_kept_edit_stays_and_undo_takes_it_back(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.4 if b"True" in w.host.files[FILE] else 1.0)
+    run_trial(world.bench, hypothesis(EDIT))
+    assert world.host.files[FILE] == b"fast = True\n"
+    assert [tx.state for tx in world.host.journal.transactions()] == ["kept"]
+    taken = undo(world.bench)
+    assert world.host.files[FILE] == b"fast = False\n"
+    assert world.bench.memory.state.trials[taken.id].undone
+    baseline = world.bench.memory.state.baseline
+    assert baseline is not None
+    assert (baseline.version, baseline.kept, baseline.files) == (3, (), {})
+    with pytest.raises(UsageError, match="nothing is kept"):
+        undo(world.bench)
+
+
+def test_a_null_change_is_not_kept(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0, noise=0.02)
+    trial = run_trial(world.bench, hypothesis())
+    assert trial.verdict is not None
+    assert trial.verdict.decision in ("revert", "inconclusive")
+
+
+def test_a_member_that_is_not_in_force_makes_the_trial_void(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 2.0)
+    world.proof = lambda change, _: Proof(member=str(change), holds=False, evidence="/slots says speculative: false")
+    world.bench = world.open()
+    record_baseline(world.bench)
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "void"
+    assert "speculative: false" in trial.verdict.why
+    assert trial.launches == ()
+
+
+def test_a_hard_failure_becomes_a_dead_end_that_is_enforced(tmp_path: Path) -> None:
+    def speed(world: World) -> float:
+        if world.has("--slots 4"):
+            raise Died("it ended", hint="", diagnosis=Diagnosis(cause="x", line="quantized V cache", hard=True))
+        return 1.0
+
+    world = ready(tmp_path, speed)
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "void"
+    assert world.bench.memory.state.findings[0].sign == "impossible"
+    launches = len(world.host.launches)
+    with pytest.raises(Refused, match="dead end"):
+        run_trial(world.bench, hypothesis(SLOTS, name="the same in other words"))
+    assert len(world.host.launches) == launches
+    again = run_trial(world.bench, hypothesis(SLOTS), override="a new build")
+    assert again.verdict is not None
+    assert again.verdict.decision == "void"
+
+
+def test_a_soft_failure_is_no_dead_end(tmp_path: Path) -> None:
+    def speed(world: World) -> float:
+        if world.has("--slots 4"):
+            raise Died("it ended", hint="", diagnosis=Diagnosis(cause="gpu_oom_load", line="out of memory"))
+        return 1.0
+
+    world = ready(tmp_path, speed)
+    run_trial(world.bench, hypothesis(SLOTS))
+    assert world.bench.memory.state.findings == ()
+
+
+def test_a_baseline_that_fails_says_nothing_about_the_change(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else fail(w))
+
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "void"
+    assert "baseline" in trial.verdict.why
+    assert world.bench.memory.state.findings == ()
+
+
+def fail(world: World) -> float:
+    if world.events(TrialStarted):
+        raise Died("it ended", hint="", diagnosis=Diagnosis(cause="x", line="y", hard=True))
+    return 1.0
+
+
+def test_uneven_foreign_load_repeats_the_pair_and_then_voids(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0)
+    world.foreign = lambda run: 0.5 if run % 2 else 0.0
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "void"
+    assert "foreign load" in trial.verdict.why
+    assert len(trial.repeats) == 3
+    assert len(trial.launches) == 6
+
+
+def test_one_spoiled_pair_is_measured_again_and_does_not_count(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    first = world.runs
+    world.foreign = lambda run: 0.6 if run == first else 0.0
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "keep"
+    assert len(trial.repeats) == 1
+    assert len(trial.launches) == trial.verdict.launches + 2
+
+
+def test_a_slow_lone_launch_under_foreign_load_ends_nothing(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.0)
+    first = world.runs
+    world.foreign = lambda run: 0.8 if run == first else 0.0
+    world.speed = lambda w: 0.5 if w.runs == first else 1.0
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.reason != "regression"
+    assert len(trial.repeats) == 1
+
+
+def test_steady_foreign_load_voids_nothing(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    world.foreign = lambda _: 1.0
+    record_baseline(world.bench)
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "keep"
+
+
+def test_failing_requests_break_the_error_guard(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    world.errors = lambda w: 10 if w.has("--slots 4") else 0
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert (trial.verdict.decision, trial.verdict.reason) == ("revert", "guard")
+    assert "error_rate" in trial.verdict.why
+    assert world.bench.memory.state.findings[0].sign == "hurts"
+
+
+def test_an_interrupt_leaves_a_void_trial_and_a_clean_host(tmp_path: Path) -> None:
+    def speed(world: World) -> float:
+        if world.has("--slots 4"):
+            raise KeyboardInterrupt
+        return 1.0
+
+    world = ready(tmp_path, speed)
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(world.bench, hypothesis(SLOTS, EDIT))
+    assert world.host.files[FILE] == b"fast = False\n"
+    assert world.bench.memory.state.unfinished == ()
+    assert world.host.held_by == ""
+
+
+def test_a_full_disk_ends_the_trial_and_recover_closes_it(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    append = world.store.append
+
+    def full(event: Event, *, after: int) -> int:
+        if isinstance(event, LaunchMeasured | TrialEnded):
+            raise StoreError("no space left on device", hint="make room")
+        return append(event, after=after)
+
+    world.store.append = full  # type: ignore[method-assign]
+    with pytest.raises(StoreError):
+        run_trial(world.bench, hypothesis(SLOTS, EDIT))
+    assert world.host.files[FILE] == b"fast = False\n"
+    world.store.append = append  # type: ignore[method-assign]
+    with pytest.raises(Quarantined, match="never ended"):
+        run_trial(world.open(), hypothesis(SLOTS))
+    bench = world.open()
+    assert any("cut off" in line for line in recover(bench))
+    assert run_trial(bench, hypothesis(SLOTS)).verdict is not None
+
+
+def test_a_keep_that_cannot_be_recorded_is_taken_back(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if b"True" in w.host.files[FILE] else 1.0)
+    append = world.store.append
+
+    def full(event: Event, *, after: int) -> int:
+        if isinstance(event, TrialEnded):
+            raise StoreError("no space left on device", hint="make room")
+        return append(event, after=after)
+
+    world.store.append = full  # type: ignore[method-assign]
+    with pytest.raises(StoreError):
+        run_trial(world.bench, hypothesis(EDIT))
+    assert world.host.files[FILE] == b"fast = False\n"
+
+
+def test_killed_behind_the_event_of_a_keep_recover_completes_it(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if b"True" in w.host.files[FILE] else 1.0)
+
+    def killed(tx: str) -> object:
+        raise SystemExit
+
+    keep = world.host.books.keep
+    world.host.books.keep = killed  # type: ignore[method-assign,assignment]
+    with pytest.raises(SystemExit):
+        run_trial(world.bench, hypothesis(EDIT))
+    world.host.books.keep = keep  # type: ignore[method-assign]
+    bench = world.open()
+    with pytest.raises(Quarantined):
+        run_trial(bench, hypothesis(SLOTS))
+    recover(bench)
+    assert world.host.files[FILE] == b"fast = True\n"
+    assert [tx.state for tx in world.host.journal.transactions()] == ["kept"]
+    assert drifted(bench) == ()
+
+
+def test_an_edit_that_does_not_apply_starts_nothing(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0)
+    launches = len(world.host.launches)
+    with pytest.raises(Refused, match="occurs 0 times"):
+        run_trial(world.bench, hypothesis(SLOTS, Edit(path=FILE, find="nowhere", replace="x")))
+    assert len(world.host.launches) == launches
+    assert world.bench.memory.state.trials == {}
+
+
+def test_a_managed_file_that_somebody_edited_is_drift_and_stays(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.4 if b"True" in w.host.files[FILE] else 1.0)
+    run_trial(world.bench, hypothesis(EDIT))
+    world.host.files[FILE] = b"fast = True  # by hand\n"
+    assert drifted(world.bench) == (FILE,)
+    with pytest.raises(Drift):
+        run_trial(world.bench, hypothesis(Edit(path=FILE, find="fast", replace="slow")))
+    assert world.host.files[FILE] == b"fast = True  # by hand\n"
+
+
+def test_what_comes_after_waits(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    with pytest.raises(UsageError, match="comes after first"):
+        run_trial(world.bench, hypothesis(Env(name="A", value="1"), name="second", after=("first",)))
+    run_trial(world.bench, hypothesis(SLOTS, name="first"))
+    assert run_trial(world.bench, hypothesis(Env(name="A", value="1"), name="second", after=("first",))).verdict
+
+
+def test_a_lab_without_a_baseline_says_so(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 1.0)
+    with pytest.raises(UsageError, match="no baseline"):
+        run_trial(world.bench, hypothesis(SLOTS))
+
+
+def test_the_noise_grows_with_every_trial(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0, noise=0.02)
+    before = len(world.bench.memory.state.noise)
+    assert before == 4
+    run_trial(world.bench, hypothesis(), profile="standard")
+    trial = next(iter(world.bench.memory.state.trials.values()))
+    own = sum(1 for a, b in zip(trial.launches, trial.launches[1:], strict=False) if a.arm == b.arm == "baseline")
+    assert len(world.bench.memory.state.noise) == before + own
+
+
+def test_a_machine_that_is_never_quiet_gets_no_baseline(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda _: 1.0)
+    world.foreign = lambda run: float(run % 2)
+    with pytest.raises(CheckFailed, match="foreign load"):
+        record_baseline(world.bench)
+
+
+def test_a_client_that_cannot_work_voids_with_its_reason(tmp_path: Path) -> None:
+    def speed(world: World) -> float:
+        if world.has("--slots 4"):
+            raise LoadError("the samples cannot be written: no space left on device", hint="make room")
+        return 1.0
+
+    world = ready(tmp_path, speed)
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert "no space left" in trial.verdict.why
+    assert [event.why for event in world.events(LaunchFailed) if isinstance(event, LaunchFailed)]
+
+
+def test_a_second_writer_is_noticed(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0)
+    other = world.open()
+    run_trial(other, hypothesis())
+    with pytest.raises(Conflict):
+        run_trial(world.bench, hypothesis())
+
+
+def test_null_changes_are_kept_in_at_most_one_of_a_hundred_trials(tmp_path: Path) -> None:
+    kept = 0
+    for seed in range(100):
+        world = ready(tmp_path, lambda _: 1.0, noise=0.02, seed=seed)
+        verdict = run_trial(world.bench, hypothesis()).verdict
+        kept += verdict is not None and verdict.decision == "keep"
+    assert kept <= 1
