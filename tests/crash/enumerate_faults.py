@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from tests.crash.faults import Fault, Killed, Plug
+from tests.crash.faults import Fault, Killed, Plug, fail_once
 from tests.crash.scene import TX, Scene
 
 Request = Callable[[Any], Any]
@@ -84,6 +84,8 @@ def errors(scene: Scene, request: str, fault: Fault, tally: Tally, *, exchange: 
             yield f"{where}: refused, but the tree differs: {scene.wrong(good)}"
         if request == "apply" and error is None and scene.shows() != "new":
             yield f"{where}: no error, but the tree is {scene.shows()}"
+        if fault is fail_once and plug.hit == "fsync" and request != "recover" and error is None:
+            yield f"{where}: a failed fsync was acknowledged"
         yield from verdict(scene, good, where)
         if plug.count < at:
             return

@@ -35,6 +35,7 @@ class Plug:
         self.dead = False
         self.full = False
         self.calls: list[str] = []
+        self.hit = ""
         for name in self.disk.CHANGES:
             setattr(self.disk, name, self._changing(name, getattr(self.disk, name), fault))
         for name in READING:
@@ -51,6 +52,7 @@ class Plug:
             if self.full and name in ALLOCATING:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "full")
             if self.count == self.at and fault is not None:
+                self.hit = name
                 return fault(self, name, call, args)
             return call(*args)
 

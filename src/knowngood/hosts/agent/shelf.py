@@ -19,7 +19,7 @@ import json
 import os
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .files import Disk, Meta, barrier, write_new
@@ -65,20 +65,29 @@ class Shelf:
         return os.path.isdir(self.tx)
 
     def prepare(self, scripts: Mapping[str, bytes]) -> None:
-        """Make the state directory durable, with the recovery scripts in it."""
-        made: list[str] = []
-        directory = self.tx
-        while not os.path.isdir(directory):
-            made.append(directory)
-            directory = os.path.dirname(directory)
-        for path in reversed(made):
-            self._disk.mkdir(path, 0o700)
-        if made:
-            barrier(self._disk, (), [os.path.dirname(path) for path in made])
+        """Make the state directory durable, with the recovery scripts in it; wants the lock."""
+        if not self.exists():
+            # The directory of transactions comes last: where it stands, everything above it is durable.
+            above = [self.root]
+            while above[-1] != os.path.dirname(above[-1]):
+                above.append(os.path.dirname(above[-1]))
+            barrier(self._disk, (), [path for path in above if os.access(path, os.R_OK)])
+            self._disk.mkdir(self.tx, 0o700)
+            barrier(self._disk, (), [self.root])
         for name, data in scripts.items():
             found = self._disk.read(os.path.join(self.root, name))
             if found is None or found[0] != data:
                 self.replace(name, data)
+
+    def _make_root(self) -> None:
+        missing: list[str] = []
+        directory: str = self.root
+        while not os.path.isdir(directory):
+            missing.append(directory)
+            directory = os.path.dirname(directory)
+        for path in reversed(missing):
+            with suppress(FileExistsError):
+                self._disk.mkdir(path, 0o700)
 
     def replace(self, name: str, data: bytes) -> None:
         """Put a file of the state directory in place, durably."""
@@ -97,7 +106,7 @@ class Shelf:
         Raises:
             Refused: Somebody else is at work on it.
         """
-        os.makedirs(self.root, mode=0o700, exist_ok=True)
+        self._make_root()
         fd = os.open(os.path.join(self.root, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             deadline = time.monotonic() + wait_s
