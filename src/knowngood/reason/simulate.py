@@ -201,7 +201,7 @@ def judge_many(
 
 
 def ledger_and_trial(
-    lot: Lot, effects: Floats, pairs: int, scale: Floats, memory: Memory = USUAL_MEMORY
+    lot: Lot, effects: Floats, pairs: int, scale: Floats, memory: Memory = USUAL_MEMORY, *, runs: int = RUNS
 ) -> tuple[list[tuple[float, Floats]], Floats, Floats]:
     """Measure what a trial sees, to its last possible launch.
 
@@ -211,6 +211,7 @@ def ledger_and_trial(
         pairs: Most pairs of the trial.
         scale: Spread of a pair on each machine, for the verification of the ledger.
         memory: How long the ledger is, and how old.
+        runs: Runs of each launch; verification uses the first three.
 
     Returns:
         The ledger; the trial's runs, shape (machines, launches, runs); the times of its launches.
@@ -219,8 +220,8 @@ def ledger_and_trial(
     order = np.resize(np.array(ORDER), 2 * pairs)
     past = -slot * (2 * np.arange(count, dtype=float)[::-1] + 1) - memory.stale_s
     at = slot * np.arange(len(order), dtype=float)
-    values = lot.measure(np.concatenate([past, at]), np.concatenate([np.zeros(count, dtype=bool), order]))
-    before, after = values[:, :count], values[:, count:] + lot.machine.step
+    values = lot.measure(np.concatenate([past, at]), np.concatenate([np.zeros(count, dtype=bool), order]), runs=runs)
+    before, after = values[:, :count, :RUNS], values[:, count:] + lot.machine.step
     after = after + (effects[:, None] * order)[:, :, None]
     if not count:
         return [], after, at

@@ -94,7 +94,7 @@ def test_without_history_two_agreeing_pairs_are_no_proof() -> None:
 
 
 def test_profile_caps_the_launches() -> None:
-    verdict = play(Judge(profile="quick", noise=TYPICAL_NOISE), steady(104), steady(100))
+    verdict = play(Judge(profile="quick", noise=TYPICAL_NOISE), steady(103.2), steady(100))
     assert (verdict.decision, verdict.launches, verdict.pairs) == ("inconclusive", 12, 6)
 
 
