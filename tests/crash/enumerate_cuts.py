@@ -1,6 +1,7 @@
 """All power cuts of a request. Each violation is one line."""
 
 from collections.abc import Iterator
+
 from tests.crash.enumerate_faults import Tally, prepare
 from tests.crash.scene import Scene
 from tests.crash.weakfs import power_cuts, put
@@ -14,16 +15,16 @@ def cuts(
     """Cut the power at every operation of a request, recover, compare."""
     scene.build()
     good = scene.contents()
-    for count, answered, image in power_cuts(scene, lambda: prepare(scene, request)[1], cap=cap, without_pre_images=without_pre_images):
+    for count, answered, image in power_cuts(
+        scene, lambda: prepare(scene, request)[1], cap=cap, without_pre_images=without_pre_images
+    ):
         put(image, scene.root)
         tally.states += 1
         tally.mixed += scene.shows() == "mixed"
         yield from judge(scene, request, good, f"{request}@{count}", answered=answered)
 
 
-def judge(
-    scene: Scene, request: str, good: dict[str, bytes], where: str, *, answered: bool
-) -> Iterator[str]:
+def judge(scene: Scene, request: str, good: dict[str, bytes], where: str, *, answered: bool) -> Iterator[str]:
     """Check one image: what was acknowledged stands, and the known-good tree can be had back."""
     try:
         if answered and scene.shows() != ANSWERED[request]:

@@ -1,4 +1,4 @@
-"""All places where a request can be cut off or fail, one after the other. Each generator yields one line a violation."""
+"""All places where a request can be cut off or fail, one after the other. One line a violation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

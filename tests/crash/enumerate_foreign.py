@@ -1,7 +1,8 @@
-"""Somebody else edits a target at every change of a request. Their bytes must survive, and everything else come back."""
+"""Somebody else edits a target at every change of a request. Their bytes must survive, the rest come back."""
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,16 @@ STYLES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def foreign(scene: Scene, request: str, style: str, target: str, tally: Tally, *, exchange: bool = True) -> Iterator[str]:
+def foreign(
+    scene: Scene, request: str, style: str, target: str, tally: Tally, *, exchange: bool = True
+) -> Iterator[str]:
     """Edit ``target`` in the given style at every change of a request."""
     at = 0
     while True:
         at += 1
         _, call = prepare(scene, request)
         acted: list[bool] = []
-        plug = Plug(scene.agent, at, meanwhile(lambda acted=acted: act(scene, style, target, acted)), exchange=exchange)
+        plug = Plug(scene.agent, at, meanwhile(partial(act, scene, style, target, acted)), exchange=exchange)
         error = attempt(scene, plug, call)
         if plug.count < at:
             return

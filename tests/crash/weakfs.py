@@ -50,7 +50,7 @@ class Recording:
             setattr(disk, name, getattr(self, name))
         for name in ("rename", "rename_flags", "link", "unlink", "rmdir"):
             setattr(disk, name, self._naming(name))
-        disk.chown = disk.chmod = disk.set_xattr = disk.remove_xattr = lambda *_: None
+        disk.chown = disk.chmod = disk.set_xattr = disk.remove_xattr = ignore
 
     def _first_seen(self, path: Path) -> None:
         number = inode(path)
@@ -147,6 +147,10 @@ class Recording:
         return image
 
 
+def ignore(*_: object) -> None:
+    """Stand for a call on metadata, which the images do not have."""
+
+
 def inode(path: Path) -> int:
     return path.lstat().st_ino
 
@@ -172,10 +176,11 @@ def choices(base: dict[int, bytes], late: dict[int, bytes], chance: random.Rando
     if not unsure:
         yield base
         return
-    for pick in (lambda: "base", lambda: "full", lambda: "empty", *(lambda: chance.choice(("base", "full", "empty")),) * 2):
-        chosen = {number: pick() for number in unsure}
-        options = {"base": base, "full": late, "empty": dict[int, bytes]()}
-        yield base | {number: options[chosen[number]].get(number, b"") for number in unsure}
+    options: dict[str, dict[int, bytes]] = {"base": base, "full": late, "empty": {}}
+    chosen = [dict.fromkeys(unsure, option) for option in options]
+    chosen += [{number: chance.choice(list(options)) for number in unsure} for _ in range(2)]
+    for choice in chosen:
+        yield base | {number: options[option].get(number, b"") for number, option in choice.items()}
 
 
 def put(image: Image, root: Path) -> None:
@@ -205,7 +210,7 @@ def power_cuts(
     request = prepare()
     recording = Recording(scene.root, scene.agent)
     request(scene.journal(recording.plug.disk))
-    chance = random.Random(1)  # noqa: S311 - repeatable, not secret
+    chance = random.Random(1)
     seen: set[int] = set()
     last = len(recording.log)
     for count in range(last + 1):

@@ -5,6 +5,7 @@
 # Safe to run again.
 all=; [ "$1" = --all ] && { all=1; shift; }
 st=${1:-$(cd "$(dirname "$0")" && pwd)} || exit 2
+[ -d "$st/tx" ] || exit 0
 rc=0; tab=$(printf '\t')
 h() {
   if [ -f "$1" ] && [ ! -L "$1" ]; then sha256sum < "$1" | cut -d' ' -f1
