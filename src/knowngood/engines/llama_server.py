@@ -14,7 +14,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from importlib import import_module
+from types import FrameType
+from typing import Any, NoReturn, Protocol, cast
+
+NATIVE = "xllamacpp.xllamacpp"
+"""The extension module; it has no type stubs."""
 
 PARSER = "_Z19common_params_parseiPPcR13common_params13llama_examplePFviS0_E"
 """``common_params_parse(int, char **, common_params &, llama_example, void (*)(int, char **))``."""
@@ -56,8 +61,7 @@ def parse(argv: Sequence[str]) -> Params | None:
         SystemExit: This build of xllamacpp is laid out in another way, or the flags asked for a text (``--help``).
         ImportError: There is no xllamacpp.
     """
-    import xllamacpp.xllamacpp as native  # noqa: PLC0415 - loading it takes longer than refusing without it
-
+    native: Any = import_module(NATIVE)
     parser = getattr(ctypes.CDLL(native.__file__), PARSER, None)
     params: Any = native.CommonParams()
     unset = (params.n_predict, params.n_ctx)
@@ -75,30 +79,35 @@ def parse(argv: Sequence[str]) -> Params | None:
     if params.n_parallel < 0:
         params.n_parallel, params.kv_unified = AUTO_SLOTS, True
     params.port = params.port or DEFAULT_PORT
-    return params  # type: ignore[no-any-return]
+    return cast("Params", params)
+
+
+def end(number: int, frame: FrameType | None) -> NoReturn:
+    """End at once: the server's threads may be deep in a batch, and nothing of theirs outlives the process."""
+    del number, frame
+    os._exit(0)
 
 
 def main() -> int:
     """Serve until SIGTERM or SIGINT; 1 if the server does not come up."""
     # A signal while the model loads ends the process at once: there is nothing to wind up yet.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # On a failed assertion ggml would attach a debugger and print the stacks of all threads over the decisive line.
+    os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     params = parse(sys.argv[1:])
     if params is None:
         return 1
-    import xllamacpp  # noqa: PLC0415 - as above
-
+    native: Any = import_module(NATIVE)
     try:
-        server = xllamacpp.Server(params)
+        server = native.Server(params)
     except Exception as failure:  # noqa: BLE001 - whatever the C++ side throws ends a launch the same way
-        print(f"main: exiting due to {failure}", file=sys.stderr)
+        sys.stderr.write(f"main: exiting due to {failure}\n")
         return 1
-    print(f"main: server is listening on {server.listening_address}", file=sys.stderr, flush=True)
-    # The server's threads may be deep in a batch; nothing of theirs outlives the process.
+    sys.stderr.write(f"main: server is listening on {server.listening_address}\n")
     for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, lambda *_: os._exit(0))
+        signal.signal(ending, end)
     while True:
         signal.pause()
-
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         confidence: From 0 to 1.
         abstained: The reader found no cause it would stand for.
         member: Guilty member of the change set; empty if unknown.
+        flags: Flags that the failure is about, in all spellings.
     """
 
     cause: str
@@ -29,6 +30,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float = 0.0
     abstained: bool = False
     member: str = ""
+    flags: tuple[str, ...] = ()
 
 
 class LogRule(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""The demo: a small model, a lab around it, and hypotheses that show every outcome."""

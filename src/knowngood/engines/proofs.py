@@ -1,0 +1,96 @@
+"""Effect proofs that need nothing but the operating system: environment, arguments, files."""
+
+import hashlib
+import os.path
+from collections.abc import Mapping
+from typing import assert_never
+
+from knowngood.model.change import Change, Edit, Env, File, Flag, Patch, describe
+from knowngood.model.evidence import Proof
+from knowngood.model.launch import flag_values, spellings
+from knowngood.ports import Observed
+
+SHORT = 12
+"""Digits of a digest that are shown."""
+
+
+def prove_by_process(change: Change, observed: Observed, *, aliases: Mapping[str, str]) -> Proof:
+    """Whether a member reached the process; what the program made of it is another question.
+
+    Args:
+        change: The member.
+        observed: What the running server showed.
+        aliases: Spelling of a flag to its canonical spelling.
+    """
+    holds: bool | None
+    match change:
+        case Env() | Flag() if not observed.inside.pids:
+            holds, evidence = None, "the program has ended, its arguments and environment are gone"
+        case Env():
+            holds, evidence = prove_env(change, observed)
+        case Flag():
+            holds, evidence = prove_argv(change, observed, spellings(change.flag, aliases))
+        case Edit() | File():
+            holds, evidence = prove_file(change, observed)
+        case Patch():
+            holds, evidence = prove_patch(change, observed)
+        case _:
+            assert_never(change)
+    return Proof(member=describe(change), holds=holds, evidence=evidence)
+
+
+def prove_env(change: Env, observed: Observed) -> tuple[bool, str]:
+    """Look into the environment of the live process."""
+    value = observed.inside.environ.get(change.name)
+    if value is None:
+        return change.value is None, f"{change.name} is not in the environment of process {leader(observed)}"
+    return value == change.value, f"{change.name}={value} in the environment of process {leader(observed)}"
+
+
+def prove_argv(change: Flag, observed: Observed, names: tuple[str, ...]) -> tuple[bool, str]:
+    """Look at the arguments of the live process; the last occurrence of a flag counts."""
+    values = flag_values(observed.inside.argv, names)
+    if change.remove:
+        return not values, f"{change.flag} {'is still' if values else 'is not'} among the arguments"
+    if not values:
+        return False, f"{change.flag} is not among the arguments of process {leader(observed)}"
+    found = change.value in values if change.append else values[-1] == change.value
+    shown = change.flag if values[-1] is None else f"{change.flag} {values[-1]}"
+    return found, f"{shown} among the arguments of process {leader(observed)}"
+
+
+def prove_file(change: Edit | File, observed: Observed) -> tuple[bool | None, str]:
+    """Compare a file at launch with the change, and look for the argument that names it."""
+    digest = observed.files.get(change.path, "")
+    if not digest:
+        return False, f"{change.path} did not stand there at launch"
+    if isinstance(change, File) and digest != hashlib.sha256(change.content).hexdigest():
+        return False, f"{change.path} had other bytes at launch: SHA-256 {digest[:SHORT]}…"
+    stood = f"{os.path.basename(change.path)} stood there at launch, SHA-256 {digest[:SHORT]}…"  # noqa: PTH119 - the host's path, not ours
+    flag = flag_naming(change.path, observed.inside.argv)
+    if flag:
+        return True, f"{stood}, and the arguments name it: {flag}"
+    return None, f"{stood}; no argument names it, so nothing tells whether it was read"
+
+
+def prove_patch(change: Patch, observed: Observed) -> tuple[bool | None, str]:
+    """Look for the patched files among those that stood there at launch."""
+    root = change.root.rstrip("/") + "/"
+    stood = [path for path, digest in observed.files.items() if digest and path.startswith(root)]
+    if not stood:
+        return False, f"no file under {change.root} was patched at launch"
+    return None, f"{len(stood)} patched under {change.root} at launch; nothing tells whether they were read"
+
+
+def flag_naming(path: str, argv: tuple[str, ...]) -> str:
+    """Arguments that name a file, by its absolute path or by the end of it; empty if none does."""
+    for at, word in enumerate(argv):
+        name, _, value = word.rpartition("=")
+        if value and (value == path or path.endswith("/" + value.removeprefix("./"))):
+            return word if name or at == 0 else f"{argv[at - 1]} {word}"
+    return ""
+
+
+def leader(observed: Observed) -> int:
+    """Process id to name in evidence; 0 if the operating system told none."""
+    return min(observed.inside.pids, default=0)
