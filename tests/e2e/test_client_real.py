@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -25,6 +27,7 @@ from knowngood.model.workload import Lengths, Slo, Workload
 from knowngood.ports import Target
 from knowngood.testing.sse_server import serving
 
+MODEL = os.environ.get("KNOWNGOOD_TEST_MODEL", "")
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 TOKEN = b'data: {"choices":[{"index":0,"text":"x","finish_reason":null}]}\n\n'
 LAST = b'data: {"choices":[{"index":0,"text":"x","finish_reason":"length"}]}\n\ndata: [DONE]\n\n'
@@ -273,6 +276,39 @@ def test_a_place_that_cannot_be_written_is_told(run: Pass) -> None:
     run.out = Path("/dev/full")
     with serving() as url, pytest.raises(LoadError, match="/dev/full: No space left on device"):
         run.run(url, Workload(concurrency=1, requests=1))
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(not MODEL, reason="KNOWNGOOD_TEST_MODEL names no GGUF file")
+@pytest.mark.parametrize("endpoint", ["completions", "chat"])
+def test_llama_cpp_is_measured_token_by_token(run: Pass, endpoint: Literal["completions", "chat"]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    flags = ["-m", MODEL, "--host", "127.0.0.1", "--port", str(port), "-t", "1", "-np", "2", "-c", "1024"]
+    argv = [sys.executable, "-m", "knowngood.engines.llama_server", *flags]
+    workload = Workload(endpoint=endpoint, concurrency=2, requests=4, isl=Lengths(mean=32), osl=Lengths(mean=12))
+    with run.out.with_name("server.log").open("wb") as log, subprocess.Popen(argv, stdout=log, stderr=log) as server:
+        try:
+            wait_healthy(f"http://127.0.0.1:{port}", server)
+            record = run.run(f"http://127.0.0.1:{port}", workload, alive=lambda: server.poll() is None)
+        finally:
+            server.terminate()
+    assert (record.requests, record.errors) == (4, 0)
+    measured = [one for one in read_samples(run.out).requests if one.phase == "measured"]
+    assert {one.tokens for one in measured} == {12}
+    # Words are tokens, give or take what a chat template and a begin-of-text token add.
+    assert all(one.prompt_tokens is not None and 32 <= one.prompt_tokens <= 80 for one in measured)
+    assert record.metrics["output_tok_s"] > 0
+    assert record.metrics["itl_p50_ms"] > 0
+
+
+def wait_healthy(url: str, server: "subprocess.Popen[bytes]", *, within_s: float = 120) -> None:
+    until = time.monotonic() + within_s
+    while time.monotonic() < until and server.poll() is None:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=5):  # noqa: S310 - loopback
+            return
+        time.sleep(0.1)
+    pytest.fail("llama-server did not become healthy")
 
 
 def test_an_interrupted_caller_leaves_no_generator_behind(run: Pass) -> None:

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -219,7 +219,7 @@ def serving(*options: str) -> Generator[str]:
             process.kill()
 
 
-def _parse(argv: list[str]) -> tuple[int, bool, Schedule]:
+def _parse(argv: Sequence[str]) -> tuple[int, bool, Schedule]:
     parser = argparse.ArgumentParser(prog="knowngood.testing.sse_server", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--realtime", action="store_true", help="keep the schedule on a busy machine, if permitted")
@@ -238,9 +238,13 @@ async def _serve(port: int, make: Callable[[], Server]) -> None:
     await server.serve_forever()
 
 
-def main() -> None:
-    """Serve until killed."""
-    port, realtime, schedule = _parse(sys.argv[1:])
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serve until killed.
+
+    Args:
+        argv: Options as on the command line; None for those of this process.
+    """
+    port, realtime, schedule = _parse(sys.argv[1:] if argv is None else argv)
     if realtime:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
