@@ -1,0 +1,48 @@
+"""What a change set changes, to the letter."""
+
+from typing import assert_never
+
+from knowngood.faces.report.chips import code, folded
+from knowngood.faces.report.markup import Markup, Node, element
+from knowngood.faces.report.words import clip, count
+from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, describe
+
+MOST_LINES = 60
+LONGEST = 400
+
+
+def members(changes: ChangeSet) -> Node:
+    """The members, one line each; file changes with their text."""
+    if not changes.members:
+        return element("p", "No member: a null change, to test the method.", class_="muted")
+    return element("ul", *(element("li", member(one)) for one in changes.members), class_="members")
+
+
+def member(change: Change) -> Node:
+    """One member."""
+    head = code(describe(change))
+    match change:
+        case Edit():
+            times = f", {change.count} times" if change.count > 1 else ""
+            lines = [f"-{line}" for line in change.find.splitlines()] + [f"+{line}" for line in change.replace.splitlines()]
+            return [head, folded(f"the edit{times}", diff(lines))]
+        case Patch():
+            return [head, folded("the patch", diff(change.diff.decode(errors="replace").splitlines()))]
+        case File():
+            source = f" from {change.source}" if change.source else ""
+            return [head, element("span", f"{source}, {len(change.content):,} bytes", class_="muted")]
+        case Env() | Flag():
+            return head
+        case _:
+            assert_never(change)
+
+
+def diff(lines: list[str]) -> Markup:
+    """Lines of a unified diff; the first ones, if there are many."""
+    kinds = {"+": "ins", "-": "del"}
+    shown = [
+        element(kinds.get(line[:1], "span"), clip(line, LONGEST) + "\n")
+        for line in lines[:MOST_LINES]
+    ]
+    rest = f"… {count(len(lines) - MOST_LINES, 'more line')}" if len(lines) > MOST_LINES else None
+    return element("pre", *shown, rest, class_="diff")
