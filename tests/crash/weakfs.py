@@ -199,7 +199,7 @@ def put(image: Image, root: Path) -> None:
 def power_cuts(
     scene: Any, prepare: Callable[[], Callable[[Any], Any]], *, cap: int, without_pre_images: bool = False
 ) -> Iterator[tuple[int, bool, Image]]:
-    """Run a request once, then yield every image after every operation: number, whether the request had answered, image.
+    """Run a request once; yield every image after every operation: number, whether the request had answered, image.
 
     Args:
         scene: Where it plays.
