@@ -300,9 +300,9 @@ def open_load(config: LabConfig) -> Load:
 
 def open_examiner(config: LabConfig) -> Examiner:
     """Who asks for greedy answers, in the dialect of the engine."""
-    from knowngood.loads.answers import Questioner  # noqa: PLC0415
+    from knowngood.loads.examiner import Questioner  # noqa: PLC0415
 
-    return Questioner(dialect="llamacpp" if config.server.engine == "llamacpp" else "openai")
+    return Questioner("llamacpp" if config.server.engine == "llamacpp" else "openai")
 
 
 def read_experiments(paths: Sequence[Path]) -> tuple[Hypothesis, ...]:

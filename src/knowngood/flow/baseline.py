@@ -1,8 +1,10 @@
 """Measuring the known-good state: A/A launches, whose differences are the noise floor."""
 
-from collections.abc import Sequence
+import contextlib
 
-from knowngood.errors import CheckFailed
+import msgspec
+
+from knowngood.errors import CheckFailed, KnowngoodError
 from knowngood.flow.bench import Bench
 from knowngood.flow.facts import host_facts, server_facts
 from knowngood.flow.launch import Arms, Slot, measure_launch
@@ -11,7 +13,7 @@ from knowngood.flow.preflight import lab_prefix, require_known_good, workload_di
 from knowngood.flow.server import Server
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
-from knowngood.model.events import BaselineRecorded, BaselineStarted, LaunchMeasured
+from knowngood.model.events import BaselineFailed, BaselineRecorded, BaselineStarted, LaunchMeasured
 from knowngood.model.evidence import LaunchRecord
 from knowngood.reason.load import foreign_load, is_uneven
 from knowngood.reason.noise import noise_from_launches
@@ -40,63 +42,72 @@ def record_baseline(bench: Bench) -> Baseline:
 
 def measure_baseline(bench: Bench) -> Baseline:
     """Measure pairs of equal launches until there are as many as wanted; the lease is held by the caller."""
-    state = bench.memory.state
     baseline = next_baseline(bench)
-    run = f"b{len(state.runs) + 1:04d}"
+    run = f"b{len(bench.memory.state.runs) + 1:04d}"
     pairs = bench.config.verdict.baseline_pairs
     bench.memory.record(BaselineStarted(at=bench.now(), run=run, baseline=baseline, launches=2 * pairs))
     bench.show.begin(f"baseline: {2 * pairs} launches of the known-good server", expected_s=0.0)
-    arms = Arms(baseline=baseline.spec, candidate=baseline.spec, changes=ChangeSet())
-    facts: dict[str, str] = host_facts(bench.host)
-
-    def on_ready(server: Server) -> None:
-        observed = server.observe(bench, {})
-        facts.update(server_facts(bench.config, observed.pages, observed.log))
-
-    accepted: list[LaunchRecord] = []
-    index = 0
-    for pair in range(pairs):
-        for attempt in range(REPEATS + 1):
-            launches: list[LaunchRecord] = []
-            for _ in range(2):
-                slot = Slot(lab=lab_prefix(bench), run=run, arm="baseline", index=index, pair=pair, attempt=attempt)
-                launch = measure_launch(bench, arms, slot, again=lambda _: False, on_ready=on_ready)
-                bench.memory.record(LaunchMeasured(at=bench.now(), run=run, launch=launch))
-                launches.append(launch)
-                index += 1
-                bench.show.note(f"launch {index}: {bench.config.objective.metric} {launch.value:.4g}")
-            if not is_uneven(launches[0], launches[1], limit=bench.config.verdict.foreign_cores):
-                accepted += launches
-                break
-            bench.show.note(f"pair {pair + 1} is repeated: {foreign_load(launches)}")
-        else:
-            raise CheckFailed(
-                f"foreign load differed in pair {pair + 1} three times: {foreign_load(launches)}",
-                hint=MAKE_QUIET,
-            )
-        bench.show.advance(f"pair {pair + 1} of {pairs}", (pair + 1) / pairs)
-    return conclude(bench, run, baseline, facts, accepted)
-
-
-def conclude(
-    bench: Bench, run: str, baseline: Baseline, facts: dict[str, str], launches: Sequence[LaunchRecord]
-) -> Baseline:
-    """Record what was measured as the known-good state."""
-    measured = Baseline(
-        version=baseline.version,
-        spec=baseline.spec,
-        origin=baseline.origin,
-        files=baseline.files,
-        originals=baseline.originals,
-        facts=facts,
-        transactions=baseline.transactions,
-        kept=baseline.kept,
-        workloads=baseline.workloads,
-    )
-    noise = noise_from_launches([launch.value for launch in launches])
+    repetition = Repetition(bench, run, baseline)
+    try:
+        for pair in range(pairs):
+            repetition.measure_pair(pair)
+            bench.show.advance(f"pair {pair + 1} of {pairs}", (pair + 1) / pairs)
+    except BaseException as error:
+        with contextlib.suppress(KnowngoodError):
+            why = str(error) or type(error).__name__
+            bench.memory.record(BaselineFailed(at=bench.now(), run=run, why=why))
+        raise
+    measured = msgspec.structs.replace(baseline, facts=repetition.facts)
+    noise = noise_from_launches([launch.value for launch in repetition.accepted])
     metric = bench.config.objective.metric
     bench.memory.record(BaselineRecorded(at=bench.now(), run=run, baseline=measured, noise={metric: noise}))
     return measured
+
+
+class Repetition:
+    """Launches of one and the same thing.
+
+    Attributes:
+        accepted: Launches of whole pairs that count.
+        facts: What is known of host and server.
+    """
+
+    def __init__(self, bench: Bench, run: str, baseline: Baseline) -> None:
+        self.bench = bench
+        self.run = run
+        self.arms = Arms(baseline=baseline.spec, candidate=baseline.spec, changes=ChangeSet())
+        self.facts = host_facts(bench.host)
+        self.accepted: list[LaunchRecord] = []
+        self.index = 0
+
+    def measure_pair(self, pair: int) -> None:
+        """Measure two launches; again, if foreign load hit them unevenly.
+
+        Raises:
+            CheckFailed: It stayed uneven.
+        """
+        for attempt in range(REPEATS + 1):
+            one, other = (self.measure_one(pair, attempt) for _ in range(2))
+            if not is_uneven(one, other, limit=self.bench.config.verdict.foreign_cores):
+                self.accepted += (one, other)
+                return
+            self.bench.show.note(f"pair {pair + 1} does not count: {foreign_load((one, other))}")
+        raise CheckFailed(f"foreign load differed in pair {pair + 1} three times", hint=MAKE_QUIET)
+
+    def measure_one(self, pair: int, attempt: int) -> LaunchRecord:
+        """Measure one launch and record it."""
+        lab = lab_prefix(self.bench)
+        slot = Slot(lab=lab, run=self.run, arm="baseline", index=self.index, pair=pair, attempt=attempt)
+        launch = measure_launch(self.bench, self.arms, slot, again=lambda _: False, on_ready=self.learn)
+        self.bench.memory.record(LaunchMeasured(at=self.bench.now(), run=self.run, launch=launch))
+        self.index += 1
+        self.bench.show.note(f"launch {self.index}: {self.bench.config.objective.metric} {launch.value:.4g}")
+        return launch
+
+    def learn(self, server: Server) -> None:
+        """Read the facts that only a running server shows."""
+        observed = server.observe(self.bench, {})
+        self.facts.update(server_facts(self.bench.config, observed.pages, observed.log))
 
 
 def next_baseline(bench: Bench) -> Baseline:

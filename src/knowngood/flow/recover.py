@@ -57,8 +57,8 @@ def recover(bench: Bench) -> tuple[str, ...]:
             process.stop(grace_s=bench.stop_grace_s)
             did.append(f"ended a server of ours, process {process.pid}")
         wanted = state.baseline.transactions if state.baseline else ()
-        for tx in bench.host.journal.recover(keep=wanted):
-            did.append(f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes))
+        settled = bench.host.journal.recover(keep=wanted)
+        did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
         did += [f"{name} was cut off; {rescue(bench, name)}" for name in state.unfinished]
         if did:
             bench.memory.record(Recovered(at=bench.now(), did=tuple(did)))

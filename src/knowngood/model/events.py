@@ -36,6 +36,13 @@ class BaselineRecorded(Occurrence, frozen=True, kw_only=True, tag="baseline_reco
     noise: dict[str, tuple[float, ...]]
 
 
+class BaselineFailed(Occurrence, frozen=True, kw_only=True, tag="baseline_failed"):
+    """Measuring the baseline of ``run`` ended without one; the host is back."""
+
+    run: str
+    why: str
+
+
 class TrialStarted(Occurrence, frozen=True, kw_only=True, tag="trial_started"):
     """A trial began: from here on it must end, or be ended by ``recover``."""
 
@@ -120,6 +127,7 @@ class Overridden(Occurrence, frozen=True, kw_only=True, tag="overridden"):
 Event = (
     BaselineStarted
     | BaselineRecorded
+    | BaselineFailed
     | TrialStarted
     | LaunchMeasured
     | LaunchFailed

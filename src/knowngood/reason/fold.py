@@ -9,6 +9,7 @@ from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import (
     AnswersChecked,
+    BaselineFailed,
     BaselineRecorded,
     BaselineStarted,
     Event,
@@ -151,6 +152,9 @@ def step(state: LabState, event: Event) -> LabState:
             done = replace(state.runs[event.run], ended_at=event.at)
             moved = advance(replace(state, runs={**state.runs, done.id: done}), event.baseline)
             return replace(moved, noise=flatten(event.noise))
+        case BaselineFailed():
+            failed = replace(state.runs[event.run], ended_at=event.at)
+            return replace(state, runs={**state.runs, failed.id: failed})
         case TrialStarted():
             trial = Trial(
                 id=event.trial,

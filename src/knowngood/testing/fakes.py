@@ -257,9 +257,7 @@ class FakeLoad:
         mark: Callable[[], None],
     ) -> RunRecord:
         """Ask the function."""
-        del target
+        del target, mark  # the function says what the CPU counters would have said
         out.write_bytes(b"raw")
-        mark()
         progress(1.0)
-        mark()
         return self.measured(workload)

@@ -408,6 +408,8 @@ def test_a_machine_that_is_never_quiet_gets_no_baseline(tmp_path: Path) -> None:
     world.foreign = lambda run: float(run % 2)
     with pytest.raises(CheckFailed, match="foreign load"):
         record_baseline(world.bench)
+    assert world.bench.memory.state.unfinished == ()
+    assert world.bench.memory.state.baseline is None
 
 
 def test_a_client_that_cannot_work_voids_with_its_reason(tmp_path: Path) -> None:

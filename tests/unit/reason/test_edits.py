@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowngood.errors import Refused
-from knowngood.model.change import Edit, File, Patch
+from knowngood.model.change import Edit, File, FileChange, Patch
 from knowngood.reason.edits import parse_diff, plan, touched
 
 PATH = "/srv/a.py"
@@ -132,7 +132,7 @@ def test_what_is_no_plain_diff_below_its_root_is_refused(content: bytes) -> None
 
 
 def test_touched_paths_of_all_kinds_each_once() -> None:
-    changes = [Edit(path="/x", find="a", replace="b"), patch(diff(b"a\n", b"b\n")), File(path="/x", content=b"")]
+    changes: list[FileChange] = [Edit(path="/x", find="a", replace="b"), patch(diff(b"a\n", b"b\n")), File(path="/x", content=b"")]
     assert touched(changes) == ("/x", PATH)
 
 

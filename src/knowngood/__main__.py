@@ -1,0 +1,5 @@
+"""``python -m knowngood``."""
+
+from knowngood.faces.cli import main
+
+main()
