@@ -7,6 +7,7 @@ from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.words import clip, count
 from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, describe
 
+SHORT = 12
 MOST_LINES = 60
 LONGEST = 400
 
@@ -25,9 +26,9 @@ def member(change: Change) -> Node:
         case Edit():
             times = f", {change.count} times" if change.count > 1 else ""
             lines = [f"-{line}" for line in change.find.splitlines()] + [f"+{line}" for line in change.replace.splitlines()]
-            return [head, folded(f"the edit{times}", diff(lines))]
+            return [head, shown(f"the edit{times}", lines)]
         case Patch():
-            return [head, folded("the patch", diff(change.diff.decode(errors="replace").splitlines()))]
+            return [head, shown("the patch", change.diff.decode(errors="replace").splitlines())]
         case File():
             source = f" from {change.source}" if change.source else ""
             return [head, element("span", f"{source}, {len(change.content):,} bytes", class_="muted")]
@@ -37,12 +38,17 @@ def member(change: Change) -> Node:
             assert_never(change)
 
 
+def shown(what: str, lines: list[str]) -> Markup:
+    """A short change at once, a long one on demand."""
+    return diff(lines) if len(lines) <= SHORT else folded(f"{what}, {count(len(lines), 'line')}", diff(lines))
+
+
 def diff(lines: list[str]) -> Markup:
     """Lines of a unified diff; the first ones, if there are many."""
     kinds = {"+": "ins", "-": "del"}
-    shown = [
+    marked = [
         element(kinds.get(line[:1], "span"), clip(line, LONGEST) + "\n")
         for line in lines[:MOST_LINES]
     ]
     rest = f"… {count(len(lines) - MOST_LINES, 'more line')}" if len(lines) > MOST_LINES else None
-    return element("pre", *shown, rest, class_="diff")
+    return element("pre", *marked, rest, class_="diff")

@@ -13,7 +13,7 @@ from knowngood.model.verdict import Verdict
 WIDTH = 470.0
 LEFT, RIGHT = 62.0, 392.0
 TOP = 28.0
-ROW = 17.0
+ROW = 19.0
 DEEPEST = -0.995
 """An interval may say that everything is lost; an axis cannot go there."""
 
@@ -43,7 +43,7 @@ def pair_forest(
         spread: Standard deviation of an A/A difference, in ln units; 0 draws no band.
     """
     found = interval(verdict) if verdict else None
-    shown = [one.ln for one in differences] + list(found or ()) + [ln(worthwhile)]
+    shown = [one.ln for one in differences] + list(found or ()) + [ln(worthwhile), spread, -spread]
     axis = effects(shown, start=LEFT, end=RIGHT)
     bottom = TOP + ROW * (len(differences) + (1.6 if found else 0.2))
     marks: list[Node] = [noise_band(axis, spread, top=TOP, bottom=bottom), *across(axis, top=TOP, bottom=bottom)]

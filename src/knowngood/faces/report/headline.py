@@ -48,14 +48,14 @@ def values(contents: Contents, reached: Progress) -> list[tuple[str, Node]]:
         return shown
     factor = 1 + reached.gain
     expected = reached.original / factor if contents.config.direction == "lower" else reached.original * factor
-    shown.append(("Known-good now", two_lines("≈ " + quantity(expected, metric), "original and proven gains")))
+    now = two_lines("≈ " + quantity(expected, metric), "original × proven gains")
     if reached.measured is not None:
-        since = f"median of {count(reached.measured_launches, 'launch')} since the last keep"
-        shown.append(("Measured since", two_lines(quantity(reached.measured, metric), since)))
-    return shown
+        since = f"measured since: {quantity(reached.measured, metric)}, median of "
+        now = [*now, element("small", since + count(reached.measured_launches, "launch"))]
+    return [*shown, ("Known-good now", now)]
 
 
-def two_lines(strong: str, small: str) -> Node:
+def two_lines(strong: str, small: str) -> list[Node]:
     """A figure and what it is."""
     return [element("strong", strong), element("small", small)]
 

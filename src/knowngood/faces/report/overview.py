@@ -10,8 +10,8 @@ from knowngood.faces.report.scale import Axis
 from knowngood.faces.report.words import clip, duration, percent, span
 from knowngood.reason.fold import Trial
 
-WIDTH, ROW = 330.0, 26.0
-EDGE = 22.0
+WIDTH, ROW = 250.0, 26.0
+EDGE = 18.0
 REASONS = {
     "better": "",
     "undecided": "not proven",

@@ -8,9 +8,11 @@ import msgspec
 from knowngood.faces.report.words import MINUS
 
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-PADDING = 0.06
+PADDING = 0.08
 ROOM = 40.0
 """Pixels between the middles of two labels."""
+LEADS = (1.0, 2.0, 5.0, 3.0, 7.0, 1.5, 4.0)
+"""First digits of a logarithmic axis's labels, the most wanted first."""
 LEAST_LOG_SPAN = 2.0
 SMALLEST = 1e-9
 BEND = 0.05
@@ -112,12 +114,12 @@ def linear(values: Iterable[float], *, start: float, end: float, most: int = 5, 
 
 
 def logarithmic(low: float, high: float, *, start: float, end: float) -> Axis:
-    """A logarithmic axis of positive values, ticks at 1, 2 and 5 times the powers of ten as far as there is room."""
+    """A logarithmic axis of positive values, ticks at round multiples of the powers of ten as far as there is room."""
     if high < LEAST_LOG_SPAN * low:
         middle = math.sqrt(low * high)
         low, high = middle / math.sqrt(LEAST_LOG_SPAN), middle * math.sqrt(LEAST_LOG_SPAN)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    wanted = [Tick(lead * 10.0**power, f"{lead * 10.0**power:,g}") for lead in (1, 2, 5) for power in powers]
+    wanted = [Tick(lead * 10.0**power, f"{lead * 10.0**power:,g}") for lead in LEADS for power in powers]
     axis = Axis(low=low, high=high, start=start, end=end, bend=math.log)
     return with_room(axis, wanted)
 

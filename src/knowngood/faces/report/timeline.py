@@ -8,20 +8,22 @@ from knowngood.faces.report.markup import Markup, Node
 from knowngood.faces.report.marks import across, box, cross, diamond, dot, figure, line, upward, words
 from knowngood.faces.report.scale import Axis, linear
 from knowngood.faces.report.words import count, quantity, title, unit
-from knowngood.model.evidence import LaunchRecord
+from knowngood.model.evidence import Arm, LaunchRecord
 from knowngood.reason.fold import Trial
 from knowngood.reason.load import foreign_cores
 
-WIDTH, HEIGHT = 470.0, 238.0
+WIDTH, HEIGHT = 470.0, 254.0
 LEFT, RIGHT = 54.0, 462.0
-TOP, BOTTOM = 28.0, 150.0
-LOAD_TOP, LOAD_BOTTOM = 166.0, 200.0
+TOP, BOTTOM = 28.0, 152.0
+LOAD_TOP, LOAD_BOTTOM = 184.0, 216.0
 LEAST_CORES = 0.5
 """Foreign load below this looks small on its axis, as it is."""
 MINUTE, LONG = 60.0, 180.0
 
 
-def launch_timeline(name: str, trial: Trial, *, metric: str, workload: str) -> Markup:
+def launch_timeline(
+    name: str, trial: Trial, *, metric: str, workload: str, known: Sequence[float] = ()
+) -> Markup:
     """Every launch at its time: value above, foreign load below.
 
     Args:
@@ -29,20 +31,22 @@ def launch_timeline(name: str, trial: Trial, *, metric: str, workload: str) -> M
         trial: With at least one launch.
         metric: The objective's.
         workload: The objective's; single passes of a launch that was verified are drawn small.
+        known: Values of earlier launches of the baseline: its level where the trial launched it not once.
     """
     launches = trial.launches
     in_hours = (launches[-1].started_at - launches[0].started_at) / MINUTE > LONG
     long = MINUTE * MINUTE if in_hours else MINUTE
     at = [(launch.started_at - launches[0].started_at) / long for launch in launches]
     time = linear([*at, 0.0, at[-1] or 1.0], start=LEFT, end=RIGHT)
-    values = linear([launch.value for launch in launches], start=BOTTOM, end=TOP, most=4)
+    levels = arm_levels(trial, known)
+    values = linear([*(launch.value for launch in launches), *levels.values()], start=BOTTOM, end=TOP, most=5)
     cores = linear(
         [LEAST_CORES, *map(foreign_cores, launches)], start=LOAD_BOTTOM, end=LOAD_TOP, most=2, floor=0.0
     )
     marks: list[Node] = [*legend(), *upward(values, left=LEFT, right=RIGHT), *upward(cores, left=LEFT, right=RIGHT)]
-    marks += [*across(time, top=LOAD_BOTTOM, bottom=LOAD_BOTTOM + 2), *medians(trial, values)]
+    marks += [*across(time, top=LOAD_BOTTOM, bottom=LOAD_BOTTOM + 2), *level_lines(levels, values)]
     marks.append(words((RIGHT, LOAD_BOTTOM + 28), "hours" if in_hours else "minutes", "tick", anchor="end"))
-    marks.append(words((LEFT + 3, LOAD_TOP - 4), "foreign load, cores", "tick"))
+    marks.append(words((LEFT + 3, LOAD_TOP - 12), "foreign load, cores", "tick"))
     for when, launch in zip(at, launches, strict=True):
         x = time.at(when)
         load = cores.at(foreign_cores(launch))
@@ -67,15 +71,24 @@ def passes(launch: LaunchRecord, values: Axis, x: float, *, metric: str, workloa
     return [dot((x, values.at(value)), 1.6, "pass") for value in seen] if len(seen) > 1 else []
 
 
-def medians(trial: Trial, values: Axis) -> list[Node]:
-    """A thin line at the median of each arm's launches that count."""
-    marks: list[Node] = []
-    for arm, kind in (("baseline", "base-line"), ("candidate", "cand-line")):
+def arm_levels(trial: Trial, known: Sequence[float]) -> dict[Arm, float]:
+    """Median of each arm's launches that count; of earlier ones, where the baseline was not launched."""
+    levels: dict[Arm, float] = {}
+    for arm in ("baseline", "candidate"):
         seen = [launch.value for launch in trial.launches if launch.arm == arm and counted(trial, launch)]
+        if arm == "baseline" and not seen:
+            seen = list(known)
         if seen:
-            y = values.at(statistics.median(seen))
-            marks.append(line((LEFT, y), (RIGHT, y), kind))
-    return marks
+            levels[arm] = statistics.median(seen)
+    return levels
+
+
+def level_lines(levels: dict[Arm, float], values: Axis) -> list[Node]:
+    """A thin line at the level of each arm."""
+    return [
+        line((LEFT, values.at(value)), (RIGHT, values.at(value)), "base-line" if arm == "baseline" else "cand-line")
+        for arm, value in levels.items()
+    ]
 
 
 def legend() -> list[Node]:

@@ -10,6 +10,7 @@ from knowngood.faces.report.curves import Curve, Distributions
 from knowngood.faces.report.forest import interval, pair_forest
 from knowngood.faces.report.history import (
     counted,
+    earlier_baselines,
     guard_results,
     is_comparable,
     noise_spread,
@@ -73,9 +74,10 @@ def verdict(contents: Contents, trial: Trial) -> Node:
         head = "Void: " if found.decision == "void" else "Verdict: "
         lines.append(element("p", element("b", head), found.why or "no reason was recorded", taken_back, class_="why"))
     notes: list[str] = []
-    if predicts is not None:
+    is_void = found is not None and found.decision == "void"
+    if predicts is not None and not is_void:
         notes.append(f"Predicted: {percent(predicts.low)} to {percent(predicts.high)} of {title(predicts.metric)}.")
-    if trial.mde is not None:
+    if trial.mde is not None and not is_void:
         notes.append(f"Detectable with 80% probability: {percent(trial.mde)} ({trial.profile}).")
     if not is_comparable(contents.state, trial):
         notes.append("Measured with an earlier workload or objective: its values are not comparable with today's.")
@@ -104,18 +106,24 @@ def drawings(contents: Contents, trial: Trial) -> Markup | None:
     spread = noise_spread(contents.state)
     metric = contents.metric
     shown: list[Node] = []
-    if differences:
+    if differences or (trial.verdict and interval(trial.verdict)):
         forest = pair_forest(
             f"{trial.id}-pairs", differences, trial.verdict, worthwhile=contents.config.worthwhile, spread=spread
         )
         band = f" Shaded: ±{math.expm1(spread):.1%}, how far two launches of the same thing usually differ." if spread else ""
         shown.append(captioned(forest, "Candidate over baseline, pair by pair", f"More is better.{band}"))
     timeline = launch_timeline(
-        f"{trial.id}-time", trial, metric=metric, workload=contents.config.workloads[0].name
+        f"{trial.id}-time",
+        trial,
+        metric=metric,
+        workload=contents.config.workloads[0].name,
+        known=[launch.value for launch in earlier_baselines(contents.state, trial)],
     )
     repeats = "; ".join(f"pair {repeat.pair + 1}: {repeat.why}" for repeat in trial.repeats)
-    note = f"Crossed out, does not count: {repeats}." if repeats else None
-    shown.append(captioned(timeline, f"{title(metric)} of each launch{unit(metric) and ','}{unit(metric)}", note))
+    notes = [f"Crossed out, does not count: {repeats}."] if repeats else []
+    if all(launch.arm == "candidate" for launch in trial.launches):
+        notes.append("The baseline was not launched: the dashed line is the level of its earlier launches.")
+    shown.append(captioned(timeline, f"{title(metric)} of each launch{unit(metric) and ','}{unit(metric)}", " ".join(notes) or None))
     found = contents.curves.get(trial.id)
     if found:
         shown += distributions(trial, found)
@@ -191,7 +199,7 @@ def price(trial: Trial) -> Node:
     started = len(trial.launches) + len(trial.failures)
     spoiled = sum(not counted(trial, launch) for launch in trial.launches)
     parts = [count(started, "launch")]
-    parts += [f"{len(trial.failures)} failed"] if trial.failures else []
+    parts += [f"{len(trial.failures)} of them failed"] if trial.failures else []
     parts += [f"{spoiled} thrown away"] if spoiled else []
     if trial.ended_at is not None:
         parts.append(duration(trial.ended_at - trial.started_at))

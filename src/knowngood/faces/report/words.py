@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 MINUS = "\N{MINUS SIGN}"
 TWICE = 1.0
-FINE = 0.01
+FINE = 0.001
 MANY = 1000.0
 UNITS = (("_tok_s", " tok/s"), ("request_s", " req/s"), ("goodput_s", " req/s"), ("_ms", " ms"), ("_mb", " MB"))
 ACRONYMS = {"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "e2e": "E2E latency", "cpu": "CPU"}
