@@ -10,6 +10,9 @@ from knowngood.model.evidence import Proof
 from knowngood.model.launch import flag_values, spellings
 from knowngood.ports import Observed
 
+PYTHON = "python:"
+"""Prefix of paths that the server's own interpreter resolves."""
+
 SHORT = 12
 """Digits of a digest that are shown."""
 
@@ -61,13 +64,15 @@ def prove_argv(change: Flag, observed: Observed, names: tuple[str, ...]) -> tupl
 
 def prove_file(change: Edit | File, observed: Observed) -> tuple[bool | None, str]:
     """Compare a file at launch with the change, and look for the argument that names it."""
-    digest = observed.files.get(change.path, "")
+    path, digest = next(
+        ((path, digest) for path, digest in observed.files.items() if is_at(path, change.path)), ("", "")
+    )
     if not digest:
         return False, f"{change.path} did not stand there at launch"
     if isinstance(change, File) and digest != hashlib.sha256(change.content).hexdigest():
         return False, f"{change.path} had other bytes at launch: SHA-256 {digest[:SHORT]}…"
-    stood = f"{os.path.basename(change.path)} stood there at launch, SHA-256 {digest[:SHORT]}…"  # noqa: PTH119 - the host's path, not ours
-    flag = flag_naming(change.path, observed.inside.argv)
+    stood = f"{os.path.basename(path)} stood there at launch, SHA-256 {digest[:SHORT]}…"  # noqa: PTH119 - the host's path, not ours
+    flag = flag_naming(path, observed.inside.argv)
     if flag:
         return True, f"{stood}, and the arguments name it: {flag}"
     return None, f"{stood}; no argument names it, so nothing tells whether it was read"
@@ -75,11 +80,21 @@ def prove_file(change: Edit | File, observed: Observed) -> tuple[bool | None, st
 
 def prove_patch(change: Patch, observed: Observed) -> tuple[bool | None, str]:
     """Look for the patched files among those that stood there at launch."""
-    root = change.root.rstrip("/") + "/"
-    stood = [path for path, digest in observed.files.items() if digest and path.startswith(root)]
+    stood = [path for path, digest in observed.files.items() if digest and is_under(path, change.root)]
     if not stood:
         return False, f"no file under {change.root} was patched at launch"
     return None, f"{len(stood)} patched under {change.root} at launch; nothing tells whether they were read"
+
+
+def is_at(path: str, named: str) -> bool:
+    """Tell whether a path on the host is the named one; ``python:PKG/…`` is known by its end."""
+    return path.endswith("/" + named.removeprefix(PYTHON)) if named.startswith(PYTHON) else path == named
+
+
+def is_under(path: str, root: str) -> bool:
+    """Tell whether a path on the host lies in the named directory."""
+    folder = root.rstrip("/") + "/"
+    return f"/{folder.removeprefix(PYTHON)}" in path if root.startswith(PYTHON) else path.startswith(folder)
 
 
 def flag_naming(path: str, argv: tuple[str, ...]) -> str:

@@ -1,0 +1,32 @@
+"""Prompts whose continuation repeats what stands in them, as code and data do.
+
+Measured on SmolLM2-135M-Instruct Q4_1, greedy, four prompts of each shape with 96 tokens out: the model goes on with the
+rows, and n-gram speculation (``ngram-simple``) had 352 to 364 of the 384 tokens drafted, all of them accepted. A list of
+equal rows of digits, tried too, is not continued: the model closes it.
+"""
+
+import json
+
+PLACES = ("oslo", "lima", "cairo", "quito", "hanoi", "accra", "dakar", "sofia", "riga", "minsk", "kyiv", "tunis")
+ROWS = 4
+
+SHAPES: tuple[tuple[str, str], ...] = (
+    ('{{"city": "{place}", "unit": "celsius", "active": true}},\n', '{{"city":'),
+    ("- city: {place}\n  unit: celsius\n  active: true\n", "- city:"),
+    ("INSERT INTO reading (city, value) VALUES ('{place}', 0);\n", ""),
+    ('<tr><td class="{place}">0</td><td>0</td><td>0</td></tr>\n', ""),
+)
+"""Row, and the begin of the next one; JSON, YAML, SQL, HTML. A text that ends inside a row is continued most surely."""
+
+
+def prompts() -> tuple[str, ...]:
+    """All prompts: one a place, the shapes in turn."""
+    return tuple(
+        (row * ROWS + begin).format(place=place)
+        for place, (row, begin) in zip(PLACES, SHAPES * (len(PLACES) // len(SHAPES)), strict=True)
+    )
+
+
+def prompt_file() -> str:
+    """The prompts as JSON lines."""
+    return "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts())
