@@ -310,7 +310,7 @@ def rates(tools: Sequence[tuple[Tool, str]], tokenizer: str) -> None:
     for tool, program in tools:
         if tool.name.endswith("real-time"):
             continue
-        count = 12_000 if tool.is_ours else 1_600
+        count = 12_000 if tool.is_ours else 800
         _, taken = measure(tool, program, BURST, {**few, "requests": count}, cores=cores)
         requests = peak([received for received, _ in taken])
         _, taken = measure(tool, program, BURST, {**many, "requests": 600 if tool.is_ours else 200}, cores=cores)

@@ -19,7 +19,7 @@ from knowngood.loads.discover import Failed, connect_once, first_model
 from knowngood.loads.exchange import Exchange
 from knowngood.loads.pace import Closed, Open
 from knowngood.loads.plan import Plan
-from knowngood.loads.priority import current_priority, raise_file_limit, raise_priority
+from knowngood.loads.priority import Priority, current_priority, raise_file_limit, raise_priority
 from knowngood.loads.recording import Recorder
 from knowngood.loads.window import Window
 from knowngood.loads.wire import CLIENT_LIMITS, Address, Wire, kind_of
@@ -259,19 +259,27 @@ def main() -> None:
         _fail(str(failed))
     priority = raise_priority()
     try:
-        about = {"plan": plan.summary(), "model": model, "priority": priority, "unix_time": time.time()}
-        recorder = Recorder(Path(plan.out), origin=time.monotonic_ns(), about=about)
-        generator = Generator(plan, address, model, recorder)
-        signal.signal(signal.SIGTERM, lambda _signal, _frame: setattr(generator, "is_stopped", True))
-        generator.run()
-        recorder.close()
+        is_done, cpu_s = _measure(plan, address, model, priority)
     except Failed as failed:
         _fail(str(failed))
     except BrokenPipeError:  # whoever started this is gone
         sys.exit(1)
     except OSError as failed:
         _fail(f"cannot write the samples to {plan.out}: {failed.strerror}")
-    _print(done=not generator.is_stopped, cpu_s=generator.cpu_s, priority=current_priority())
+    _print(done=is_done, cpu_s=cpu_s, priority=current_priority())
+
+
+def _measure(plan: Plan, address: Address, model: str, priority: Priority) -> tuple[bool, float]:
+    """Run one pass; return whether it came to its end, and the CPU seconds that the client used in the window."""
+    about = {"plan": plan.summary(), "model": model, "priority": priority, "unix_time": time.time()}
+    recorder = Recorder(Path(plan.out), origin=time.monotonic_ns(), about=about)
+    try:
+        generator = Generator(plan, address, model, recorder)
+        signal.signal(signal.SIGTERM, lambda _signal, _frame: setattr(generator, "is_stopped", True))
+        generator.run()
+    finally:
+        recorder.close()
+    return not generator.is_stopped, generator.cpu_s
 
 
 def _fail(why: str) -> NoReturn:

@@ -8,6 +8,8 @@ import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import BinaryIO
 
 from knowngood.loads.exchange import Exchange
@@ -29,6 +31,11 @@ class Recorder:
         self._file: BinaryIO = path.open("wb", buffering=0)
         self._origin = origin
         self._lines: list[str] = []
+        self._failed: OSError | None = None
+        # A busy disk may hold a write up for longer than a gap between tokens: it must not hold up the client.
+        self._frames: SimpleQueue[list[str] | None] = SimpleQueue()
+        self._writer = Thread(target=self._write, name="samples")
+        self._writer.start()
         self._line({"record": "header", "version": 1, **about})
         self.flush()
 
@@ -59,20 +66,43 @@ class Recorder:
         self._line({"record": "window", "start_us": _us(start - self._origin), "end_us": _us(end - self._origin)})
 
     def flush(self) -> None:
-        """Write what was noted as one gzip frame."""
+        """Have what was noted written as one gzip frame.
+
+        Raises:
+            OSError: An earlier frame could not be written.
+        """
+        if self._failed is not None:
+            raise self._failed
         if self._lines:
-            frame = memoryview(gzip.compress("".join(self._lines).encode(), compresslevel=1, mtime=0))
-            self._lines.clear()
-            # An unbuffered write may be short; on a full disk the next one says why.
-            while frame:
-                frame = frame[self._file.write(frame) :]
+            self._frames.put(self._lines)
+            self._lines = []
 
     def close(self) -> None:
-        """Flush and close."""
-        try:
-            self.flush()
-        finally:
-            self._file.close()
+        """Write what is left and close.
+
+        Raises:
+            OSError: A frame could not be written.
+        """
+        if self._lines:
+            self._frames.put(self._lines)
+        self._frames.put(None)
+        self._writer.join()
+        self._file.close()
+        if self._failed is not None:
+            raise self._failed
+
+    def _write(self) -> None:
+        """Write frames until told to stop; after a failure nothing more is written, so that whole frames stay last."""
+        while (lines := self._frames.get()) is not None:
+            if self._failed is None:
+                try:
+                    # compress() and write() let the client's thread run meanwhile.
+                    frame = memoryview(gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0))
+                    # An unbuffered write may be short; on a full disk the next one says why.
+                    while frame:
+                        frame = frame[self._file.write(frame) :]
+                except OSError as failed:
+                    self._failed = failed
 
     def _line(self, row: dict[str, object]) -> None:
         self._lines.append(json.dumps(row, separators=(",", ":")) + "\n")

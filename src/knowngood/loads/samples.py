@@ -94,7 +94,7 @@ def read_samples(path: Path) -> Samples:
         raise LoadError(f"cannot read the samples {path}: {error.strerror}", hint="was the pass started?") from error
     header, window, requests, taken = None, None, list[Sample](), 0
     try:
-        for frame, end in _frames(data):
+        for frame, end in frames(data):
             taken = end
             for line in frame.splitlines():
                 match _decoder.decode(line):
@@ -113,7 +113,7 @@ def read_samples(path: Path) -> Samples:
     return Samples(header=header, requests=tuple(requests), window=window, is_whole=taken == len(data))
 
 
-def _frames(data: bytes) -> Iterator[tuple[bytes, int]]:
+def frames(data: bytes) -> Iterator[tuple[bytes, int]]:
     """Yield each whole gzip frame with the offset at which it ends (RFC 1952: a file is a row of members)."""
     at = 0
     while at < len(data):

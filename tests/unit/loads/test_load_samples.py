@@ -6,7 +6,7 @@ import pytest
 from knowngood.errors import LoadError
 from knowngood.loads.exchange import Exchange
 from knowngood.loads.recording import Recorder
-from knowngood.loads.samples import read_samples
+from knowngood.loads.samples import frames, read_samples
 
 
 def finished(index: int) -> Exchange:
@@ -20,19 +20,16 @@ def finished(index: int) -> Exchange:
 def write(path: Path) -> list[int]:
     """Write three frames after the header's; return the file's size after each of the four."""
     recorder = Recorder(path, origin=1_000_000, about={"model": "m", "priority": "nice"})
-    sizes = [path.stat().st_size]
     recorder.request(finished(0))
     recorder.flush()
-    sizes.append(path.stat().st_size)
     failed = finished(1)
     failed.fail("timeout", "no end after 1 s", 7_000_000)
     recorder.request(failed)
     recorder.window(start=1_000_000, end=9_000_000)
     recorder.flush()
-    sizes.append(path.stat().st_size)
     recorder.request(finished(2))
     recorder.close()
-    return [*sizes, path.stat().st_size]
+    return [end for _, end in frames(path.read_bytes())]
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -95,3 +92,11 @@ def test_a_later_format_is_refused(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="cannot read the samples"):
         read_samples(tmp_path / "none")
+
+
+def test_a_write_that_fails_is_told_at_the_latest_on_closing() -> None:
+    recorder = Recorder(Path("/dev/full"), origin=0, about={})
+    with pytest.raises(OSError, match="No space left"):
+        recorder.close()
+    with pytest.raises(OSError, match="No space left"):
+        recorder.flush()

@@ -22,7 +22,7 @@ def test_words_are_plain_and_unlike() -> None:
 
 
 def test_lengths_keep_their_bounds() -> None:
-    rng = random.Random(0)  # noqa: S311 - reproducible, not secret
+    rng = random.Random(0)
     drawn = [Draw(64, 40, 30, 90).length(rng) for _ in range(500)]
     assert min(drawn) == 30
     assert max(drawn) == 90
