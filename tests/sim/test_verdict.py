@@ -133,6 +133,12 @@ def test_intervals_cover(effect: float, memory: Memory) -> None:
     assert (outcomes.estimate <= outcomes.high).all()
 
 
+def test_machine_that_stepped_is_rarely_taken_for_a_regression() -> None:
+    outcomes = try_out(0.0, Machine(step=-0.03))
+    assert (outcomes.high < 0).mean() <= 0.10
+    assert coverage(outcomes, 0.0) >= 0.90
+
+
 def campaign_effects(rng: np.random.Generator) -> Floats:
     """60 % nothing, 20 % regressions, 12 % +1 to +3 %, 8 % +3 to +12 %."""
     kinds = rng.choice(4, size=2 * TRIALS, p=[0.60, 0.20, 0.12, 0.08])

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 from knowngood.reason.noise import SMALLEST_SCALE
 from knowngood.reason.prior import chance_above, shrink
 from knowngood.reason.profile import Profile, boundary
-from knowngood.reason.track import KNOWN, Floats, Track
+from knowngood.reason.track import DRIFT_SD, KNOWN, Floats, Track
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -34,6 +34,8 @@ SUSPICIOUS = 2.55
 """A launch so many pair spreads below its like is measured again: 3 standard deviations of a launch around a level."""
 RECALLED = 5
 """Launches that make up the level a launch is compared with."""
+STEP_SD = DRIFT_SD
+"""Allowance for a machine that stepped between the ledger and a trial that ends before its first pair, in ln units."""
 LEVEL = 0.90
 """Coverage of the intervals."""
 _INTERVAL_ALPHA = 0.05
@@ -228,15 +230,16 @@ class Trials:
         """Sum up what was measured, for trials that end now.
 
         A keep reports its pairs, with an interval that holds whenever one looks. A stop reports what the machine's
-        track says, the ledger included.
+        track says of this trial's launches; only a trial without a pair falls back on the ledger, with an allowance.
 
         Args:
             keep: Which trials ended with a keep, shape (trials,).
         """
         count = self.pairs.shape[1]
         mean, var, freedom = self._comparison
-        effect = self._tracks[-1].effect
-        effect_var = self._tracks[-1].effect_var * var / self.scale**2
+        track = self._tracks[0 if count else -1]
+        effect, effect_var = track.effect, track.effect_var + (0.0 if count else STEP_SD**2)
+        effect_var = effect_var * var / self.scale**2
         half = _student_score(_USUAL_SCORE, max(freedom, _LEAST_FREEDOM)) * np.sqrt(effect_var)
         if keep.any():
             most = self.rule.profile.pairs

@@ -65,7 +65,7 @@ def test_lower_is_better_for_latencies() -> None:
 
 def test_regression_is_dropped_after_one_launch_with_a_ledger() -> None:
     ledger = [(-400.0 * age, 100.0) for age in range(1, 6)]
-    verdict = play(Judge(noise=TYPICAL_NOISE, ledger=ledger), steady(90), steady(100))
+    verdict = play(Judge(noise=TYPICAL_NOISE, ledger=ledger), steady(85), steady(100))
     assert (verdict.decision, verdict.reason, verdict.launches, verdict.pairs) == ("revert", "regression", 1, 0)
 
 
