@@ -21,6 +21,7 @@ from .undo import Undo
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+UNFINISHED = "unfinished"
 WORDS = {COMMIT: "applied", KEEP: "kept", DONE: "reverted"}
 
 
@@ -262,19 +263,21 @@ class Journal:
         except (OSError, JournalError) as error:
             record = self._shelf.find(record.id) or record
             why = describe_error(error) if isinstance(error, OSError) else str(error)
-            return Status(record.id, word(record), {}, (why,))
+            state = WORDS[DONE] if record.state == DONE else UNFINISHED
+            return Status(record.id, state, {}, (why,))
 
     def _status(self, record: Record, notes: tuple[str, ...] = ()) -> Status:
         try:
             asked = self._shelf.intent(record).asked
         except Unfinished as error:
-            return Status(record.id, word(record), {}, (*notes, str(error)))
+            state = WORDS[DONE] if record.state == DONE else UNFINISHED
+            return Status(record.id, state, {}, (*notes, str(error)))
         return Status(record.id, word(record), {name: digest(self._disk, path) for name, path in asked.items()}, notes)
 
 
 def word(record: Record) -> str:
     """State of a transaction in the words of its users."""
-    return WORDS.get(record.state or "", "unfinished")
+    return WORDS.get(record.state or "", UNFINISHED)
 
 
 def describe_error(error: OSError) -> str:

@@ -10,14 +10,14 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from .journal import Journal, Status
+from .journal import UNFINISHED, Journal, Status
 from .plan import JournalError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USAGE = "usage: recover.py [--state DIR] [recover | list | revert ID | keep ID]\n"
-UNFINISHED_STATUS = 1
+FAILED_STATUS = 1
 USAGE_STATUS = 2
 
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str], home: str) -> int:
         answers = run(Journal(home), words)
     except (JournalError, OSError) as error:
         sys.stderr.write(f"recover.py: {error}\n")
-        return UNFINISHED_STATUS
+        return FAILED_STATUS
     if answers is None:
         sys.stderr.write(USAGE)
         return USAGE_STATUS
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str], home: str) -> int:
         sys.stdout.write(f"{answer.id} {answer.state}\n")
         for note in answer.notes:
             sys.stdout.write(f"  {note}\n")
-    return UNFINISHED_STATUS if any(answer.state == "unfinished" for answer in answers) else 0
+    return FAILED_STATUS if any(answer.state == UNFINISHED for answer in answers) else 0
 
 
 def run(journal: Journal, words: list[str]) -> list[Status] | None:

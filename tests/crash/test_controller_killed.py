@@ -1,0 +1,134 @@
+"""The controller dies of SIGKILL: its servers are found again, its lease is free, its edits are taken back."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from knowngood.errors import Busy
+from knowngood.hosts import proc
+from knowngood.hosts.local import LocalHost
+from knowngood.hosts.runs import Launch, Runs
+from knowngood.model.files import FileEdit
+from knowngood.model.launch import LaunchSpec
+
+CONTROLLER = """
+import sys, time
+from pathlib import Path
+from knowngood.hosts.local import LocalHost
+from knowngood.model.files import FileEdit
+from knowngood.model.launch import LaunchSpec
+
+state = Path(sys.argv[1])
+host = LocalHost(state)
+with host.lease(purpose="a trial"):
+    host.journal.apply("t", [FileEdit(path=str(state.parent / "made"), before=None, after=b"trial")])
+    host.spawn(LaunchSpec(argv=("sh", "-c", "setsid sleep 300 & exec sleep 300")), run="r", log=state.parent / "log")
+    print("up", flush=True)
+    time.sleep(300)
+"""
+
+
+def wait_until(holds: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def controller(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-c", CONTROLLER, str(tmp_path / "state")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout
+        assert child.stdout.readline() == "up\n"
+        yield child
+        child.kill()
+    for stray in LocalHost(tmp_path / "state").strays():
+        stray.stop(grace_s=0.0)
+
+
+def test_while_it_lives_it_is_left_alone(tmp_path: Path, controller: "subprocess.Popen[str]") -> None:
+    host = LocalHost(tmp_path / "state")
+    assert list(host.strays()) == []
+    with pytest.raises(Busy, match=f"process {controller.pid}"), host.lease(purpose="another"):
+        pass
+
+
+def test_after_its_death_everything_is_found_and_undone(tmp_path: Path, controller: "subprocess.Popen[str]") -> None:
+    controller.send_signal(signal.SIGKILL)
+    controller.wait()
+    host = LocalHost(tmp_path / "state")
+    with host.lease(purpose="recovery"):
+        (stray,) = host.strays()
+        wait_until(lambda: len(stray.inspect().pids) == 2)
+        stray.stop(grace_s=5.0)
+        assert stray.inspect().pids == ()
+        assert list(host.strays()) == []
+        assert [t.state for t in host.journal.recover()] == ["reverted"]
+    assert not (tmp_path / "made").exists()
+
+
+def test_killed_between_start_and_record_the_marker_tells(tmp_path: Path, controller: "subprocess.Popen[str]") -> None:
+    controller.send_signal(signal.SIGKILL)
+    controller.wait()
+    runs = Runs(tmp_path / "state" / "runs")
+    (launch,) = runs.all()
+    runs.write(msgspec.structs.replace(launch, leader=None))
+    (stray,) = LocalHost(tmp_path / "state").strays()
+    assert stray.poll() is None
+    stray.stop(grace_s=5.0)
+    assert stray.poll() is not None
+
+
+@pytest.mark.parametrize("boot", ["this boot", "another boot"])
+def test_a_process_id_given_to_a_stranger_is_never_touched(tmp_path: Path, boot: str) -> None:
+    with subprocess.Popen(["sleep", "300"]) as stranger:
+        found = proc.stat(stranger.pid)
+        assert found
+        start = found.start if boot == "another boot" else found.start - 1
+        runs = Runs(tmp_path / "runs")
+        runs.write(
+            Launch(
+                run="r",
+                token="0" * 32,
+                argv=("sleep", "300"),
+                boot=proc.boot_id() if boot == "this boot" else "another",
+                controller=(stranger.pid, 0),
+                leader=(stranger.pid, start),
+            )
+        )
+        assert list(LocalHost(tmp_path).strays()) == []
+        assert list(runs.all()) == []
+        assert stranger.poll() is None
+        stranger.kill()
+
+
+def test_a_launch_leaves_no_record_when_it_is_over(tmp_path: Path) -> None:
+    host = LocalHost(tmp_path)
+    process = host.spawn(LaunchSpec(argv=("sleep", "300")), run="r", log=tmp_path / "log")
+    assert len(list(Runs(tmp_path / "runs").all())) == 1
+    process.stop(grace_s=5.0)
+    assert list(Runs(tmp_path / "runs").all()) == []
+
+
+def test_the_edit_of_a_dead_controller_stands_until_recovery(tmp_path: Path) -> None:
+    host = LocalHost(tmp_path / "state")
+    child = os.fork()
+    if child == 0:
+        try:
+            host.journal.apply("t", [FileEdit(path=str(tmp_path / "made"), before=None, after=b"trial")])
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    os.waitpid(child, 0)
+    assert [t.state for t in host.journal.transactions()] == ["applied"]
+    assert (tmp_path / "made").read_bytes() == b"trial"
+    host.journal.recover()
+    assert not (tmp_path / "made").exists()

@@ -1,0 +1,62 @@
+"""The agent goes to hosts that have an older Python and nothing of ours."""
+
+import ast
+import sys
+from importlib import resources
+
+import pytest
+
+from knowngood.hosts.bundle import MODULES, scripts, source
+
+OLDEST = (3, 8)
+FOLDER = resources.files("knowngood.hosts.agent")
+CHANGING = {
+    "chmod", "chown", "fchmod", "fchown", "fsync", "link", "mkdir", "removexattr", "rename", "replace", "rmdir",
+    "setxattr", "symlink", "truncate", "unlink", "utime", "write",
+}  # fmt: skip
+
+
+def tree(name: str) -> ast.Module:
+    return ast.parse(FOLDER.joinpath(f"{name}.py").read_text("utf-8"), feature_version=OLDEST)
+
+
+def test_every_module_of_the_agent_is_in_the_bundle() -> None:
+    names = {entry.name.removesuffix(".py") for entry in FOLDER.iterdir() if entry.name.endswith(".py")}
+    assert names == {*MODULES, "__init__"}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_agent_needs_the_standard_library_only(name: str) -> None:
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.Import):
+            assert all(alias.name in sys.stdlib_module_names for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.level == 0:
+            assert node.module in {*sys.stdlib_module_names, "collections.abc"}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "files"])
+def test_only_one_module_changes_files(name: str) -> None:
+    calls = [
+        node.func.attr
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and node.func.value.id == "os"
+    ]
+    assert CHANGING.isdisjoint(calls)
+
+
+def test_no_name_is_defined_by_two_modules() -> None:
+    seen: dict[str, str] = {}
+    for name in MODULES:
+        for node in tree(name).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                assert node.name not in seen, (node.name, name)
+                seen[node.name] = name
+
+
+def test_the_bundle_is_python_of_the_oldest_version() -> None:
+    ast.parse(source(), feature_version=OLDEST)
+    assert "knowngood.hosts" not in source()
+    assert set(scripts()) == {"recover.py", "recover.sh"}
