@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 from collections import deque
+from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn
 
 from knowngood.loads.arrivals import arrivals
+from knowngood.loads.aside import Aside
 from knowngood.loads.discover import Failed, connect_once, first_model
 from knowngood.loads.exchange import Exchange
 from knowngood.loads.pace import Closed, Open
@@ -37,11 +39,12 @@ _STOCK: Final = 32
 class Generator:
     """Sends what the plan says and records what comes back; one thread, one epoll."""
 
-    def __init__(self, plan: Plan, address: Address, model: str, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, address: Address, model: str, *, recorder: Recorder, out: Aside) -> None:
         self._plan = plan
         self._address = address
         self._model = model
         self._recorder = recorder
+        self._out = out
         start = time.monotonic_ns()
         self._pace = (
             Closed(slots=plan.concurrency, start=start)
@@ -233,16 +236,16 @@ class Generator:
         if window.start is not None and "start" not in self._marked:
             self._marked.add("start")
             self._cpu_at_start = time.process_time()
-            _print(mark="start")
+            self._out.do(partial(_print, mark="start"))
         if window.start is not None and window.end is not None and "end" not in self._marked:
             self._marked.add("end")
             self.cpu_s = time.process_time() - self._cpu_at_start
             self._recorder.window(start=window.start, end=window.end)
-            _print(mark="end")
+            self._out.do(partial(_print, mark="end"))
 
     def _tell(self, now: int) -> None:
         self._next_tell = now + _TELL_NS
-        _print(progress=round(self._window.share(now), 4))
+        self._out.do(partial(_print, progress=round(self._window.share(now), 4)))
         if now >= self._next_flush:
             self._next_flush = now + _FLUSH_NS
             self._recorder.flush()
@@ -273,12 +276,17 @@ def _measure(plan: Plan, address: Address, model: str, priority: Priority) -> tu
     """Run one pass; return whether it came to its end, and the CPU seconds that the client used in the window."""
     about = {"plan": plan.summary(), "model": model, "priority": priority, "unix_time": time.time()}
     recorder = Recorder(Path(plan.out), origin=time.monotonic_ns(), about=about)
+    # A pipe has a lock, and its reader, an ordinary process, may have to wait for the CPU while it holds it.
+    out = Aside()
     try:
-        generator = Generator(plan, address, model, recorder)
+        generator = Generator(plan, address, model, recorder=recorder, out=out)
         signal.signal(signal.SIGTERM, lambda _signal, _frame: setattr(generator, "is_stopped", True))
         generator.run()
     finally:
-        recorder.close()
+        try:
+            recorder.close()
+        finally:
+            out.close()
     return not generator.is_stopped, generator.cpu_s
 
 

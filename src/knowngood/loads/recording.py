@@ -7,11 +7,11 @@ import gzip
 import itertools
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from typing import BinaryIO
 
+from knowngood.loads.aside import Aside
 from knowngood.loads.exchange import Exchange
 
 
@@ -31,11 +31,8 @@ class Recorder:
         self._file: BinaryIO = path.open("wb", buffering=0)
         self._origin = origin
         self._lines: list[str] = []
-        self._failed: OSError | None = None
-        # A busy disk may hold a write up for longer than a gap between tokens: it must not hold up the client.
-        self._frames: SimpleQueue[list[str] | None] = SimpleQueue()
-        self._writer = Thread(target=self._write, name="samples")
-        self._writer.start()
+        # A busy disk may hold a write up for longer than a gap between tokens.
+        self._aside = Aside()
         self._line({"record": "header", "version": 1, **about})
         self.flush()
 
@@ -71,10 +68,8 @@ class Recorder:
         Raises:
             OSError: An earlier frame could not be written.
         """
-        if self._failed is not None:
-            raise self._failed
         if self._lines:
-            self._frames.put(self._lines)
+            self._aside.do(partial(self._write, self._lines))
             self._lines = []
 
     def close(self) -> None:
@@ -83,26 +78,19 @@ class Recorder:
         Raises:
             OSError: A frame could not be written.
         """
-        if self._lines:
-            self._frames.put(self._lines)
-        self._frames.put(None)
-        self._writer.join()
-        self._file.close()
-        if self._failed is not None:
-            raise self._failed
+        try:
+            self.flush()
+        finally:
+            try:
+                self._aside.close()
+            finally:
+                self._file.close()
 
-    def _write(self) -> None:
-        """Write frames until told to stop; after a failure nothing more is written, so that whole frames stay last."""
-        while (lines := self._frames.get()) is not None:
-            if self._failed is None:
-                try:
-                    # compress() and write() let the client's thread run meanwhile.
-                    frame = memoryview(gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0))
-                    # An unbuffered write may be short; on a full disk the next one says why.
-                    while frame:
-                        frame = frame[self._file.write(frame) :]
-                except OSError as failed:
-                    self._failed = failed
+    def _write(self, lines: list[str]) -> None:
+        frame = memoryview(gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0))
+        # An unbuffered write may be short; on a full disk the next one says why.
+        while frame:
+            frame = frame[self._file.write(frame) :]
 
     def _line(self, row: dict[str, object]) -> None:
         self._lines.append(json.dumps(row, separators=(",", ":")) + "\n")
