@@ -316,6 +316,27 @@ def read_experiments(paths: Sequence[Path]) -> tuple[Hypothesis, ...]:
     return tuple(load_experiment(path) for path in paths)
 
 
+def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
+    """Fetch the demo's model and write its lab.
+
+    Args:
+        folder: Where to.
+        quick: Whether shorter runs and less evidence will do.
+
+    Returns:
+        The experiment files, in the order in which they tell a story.
+
+    Raises:
+        HostError: The model cannot be fetched, or the folder cannot be written.
+        UsageError: There is a lab already.
+    """
+    from knowngood.demo.lab import write_lab  # noqa: PLC0415
+    from knowngood.demo.model import fetch_model, wrong_vocabulary_draft  # noqa: PLC0415
+
+    model = fetch_model()
+    return write_lab(folder, model=model, draft=wrong_vocabulary_draft(model), quick=quick)
+
+
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:
     """Text of a lab file for a server.
 

@@ -7,6 +7,7 @@ import click
 
 from knowngood.faces.views import (
     BaselineView,
+    DemoView,
     DiagnosisView,
     DoctorView,
     DryRunView,
@@ -56,6 +57,8 @@ def render(view: View) -> str:
             return "\n".join((*view.files, view.message) if view.message else view.files)
         case DryRunView():
             return dry_run(view)
+        case DemoView():
+            return demo(view)
         case DoctorView():
             return doctor(view)
         case _:
@@ -124,9 +127,7 @@ def headline(view: TrialView) -> tuple[str, str, str, str, str]:
 def tries(view: TriesView) -> str:
     """What came out of each experiment file."""
     lines = [columns([headline(one) for one in view.trials])] if view.trials else []
-    for one in view.trials:
-        if one.verdict is not None and one.verdict.why:
-            lines.append(f"{one.id}: {one.verdict.why}")
+    lines += [f"{one.id}: {one.verdict.why}" for one in view.trials if one.verdict is not None]
     lines += [click.style("not tried: ", fg="red") + error for error in view.errors]
     lines.append(f"the host is at known-good, baseline {view.baseline}")
     return "\n".join(lines)
@@ -232,6 +233,22 @@ def dry_run(view: DryRunView) -> str:
     if not math.isnan(view.worst_min):
         lines.append(f"about {view.expected_min:.0f} min if the change does nothing, at most {view.worst_min:.0f} min")
     return "\n".join(lines)
+
+
+def demo(view: DemoView) -> str:
+    """What the demo showed."""
+    lines = ["", click.style("Trials", bold=True), columns([headline(one) for one in view.trials], indent="  ")]
+    lines += [f"  {one.id}: {one.verdict.why}" for one in view.trials if one.verdict and one.verdict.decision == "void"]
+    lines += [f"  tried again: {view.refused}"] if view.refused else []
+    lines += ["", click.style("Plan", bold=True), plan(view.plan)]
+    lines += ["", click.style("Findings", bold=True), findings(view.findings)]
+    lines += ["", click.style("Host", bold=True), status(view.status)]
+    lines += [f"  {one.path}  sha256 {one.sha256[:16]}… as recorded" for one in view.files if one.sha256]
+    if view.quick:
+        lines.append(
+            "Quick: fewer and shorter runs, so small effects stay undecided; the rate of false keeps is the same."
+        )
+    return "\n".join([*lines, "", f"report: {view.report}", f"lab: {view.lab}", f"{view.minutes:.1f} minutes"])
 
 
 def doctor(view: DoctorView) -> str:

@@ -175,6 +175,41 @@ class DoctorView(View, frozen=True, kw_only=True, tag="knowngood/doctor/1"):
     worst_min: dict[str, float]
 
 
+class FileState(msgspec.Struct, frozen=True, kw_only=True):
+    """A managed file and the SHA-256 of its known-good bytes; empty for a file that does not stand there."""
+
+    path: str
+    sha256: str
+
+
+class DemoView(View, frozen=True, kw_only=True, tag="knowngood/demo/1"):
+    """What the demo showed.
+
+    Attributes:
+        lab: Its folder.
+        trials: All trials, in order.
+        refused: What was said when the dead end was tried again.
+        plan: The plan at the end.
+        findings: What was learned.
+        status: Whether the host is at known-good.
+        files: Managed files, verified by digest.
+        report: Path of the report.
+        minutes: Duration.
+        quick: Whether less evidence was asked for.
+    """
+
+    lab: str
+    trials: tuple[TrialView, ...]
+    refused: str
+    plan: PlanView
+    findings: FindingsView
+    status: StatusView
+    files: tuple[FileState, ...]
+    report: str
+    minutes: float
+    quick: bool
+
+
 def trial_view(trial: Trial) -> TrialView:
     """Show one trial."""
     repeated = Counter(repeat.pair for repeat in trial.repeats)
