@@ -4,6 +4,9 @@ import gzip
 import json
 import math
 import random
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from knowngood.config import LabConfig, load_lab
 from knowngood.faces.report.contents import Contents, HostState
 from knowngood.faces.report.curves import read_distributions
+from knowngood.faces.report.history import counted, kept_steps, pair_differences, progress
 from knowngood.faces.report.page import document
 from knowngood.faces.report.plot import draw_overview
 from knowngood.model.baseline import Baseline
@@ -34,7 +38,6 @@ from knowngood.model.events import (
 )
 from knowngood.model.evidence import AnswerCheck, Arm, LaunchRecord, Proof, RunRecord
 from knowngood.model.hypothesis import Hypothesis, Prediction
-from knowngood.model.launch import LaunchSpec
 from knowngood.model.verdict import Verdict
 from knowngood.reason.answers import detectable_share
 from knowngood.reason.findings import learn
@@ -74,7 +77,7 @@ FACTS = {
 }
 BEGIN = 1_767_256_200.0
 SLOT_S = 34.0
-EVIL = "<script>alert('x')</script> & \x1b[31mred\x1b[0m \ud800"
+EVIL = "<script>alert('x')</script> & \x1b[31mred\x1b[0m"
 
 
 @pytest.fixture
@@ -94,7 +97,7 @@ class History:
     def __init__(self, config: LabConfig, artifacts: ArtifactFolder | None = None) -> None:
         self.config = config
         self.artifacts = artifacts
-        self.rng = random.Random(7)  # noqa: S311  (noise, no secret)
+        self.rng = random.Random(7)
         self.now = BEGIN
         self.speed = 412.0
         self.events: list[Event] = []
@@ -103,7 +106,9 @@ class History:
     def state(self) -> LabState:
         return fold(enumerate(self.events, start=1))
 
-    def launch(self, arm: Arm, index: int, speed: float, *, pair: int, attempt: int = 0, foreign: float = 0.03) -> LaunchRecord:
+    def launch(
+        self, arm: Arm, index: int, speed: float, *, pair: int, attempt: int = 0, foreign: float = 0.03
+    ) -> LaunchRecord:
         value = speed * math.exp(self.rng.gauss(0, 0.008) - 0.1 * foreign)
         self.now += SLOT_S
         run = RunRecord(
@@ -116,7 +121,15 @@ class History:
         )
         started = self.now - SLOT_S
         return LaunchRecord(
-            arm=arm, index=index, pair=pair, attempt=attempt, started_at=started, ready_s=6.2, runs=(run,), value=value, rss_mb=212
+            arm=arm,
+            index=index,
+            pair=pair,
+            attempt=attempt,
+            started_at=started,
+            ready_s=6.2,
+            runs=(run,),
+            value=value,
+            rss_mb=212,
         )
 
     def samples(self, value: float) -> str:
@@ -126,7 +139,14 @@ class History:
             gaps = [round(4e6 / value * self.rng.lognormvariate(0, 0.18)) for _ in range(40)]
             ttft = round(9e6 / value * self.rng.lognormvariate(0, 0.3))
             sent = index * 100_000
-            row = {"record": "request", "index": index, "phase": "measured", "scheduled_us": sent, "sent_us": sent, "status": 200}
+            row = {
+                "record": "request",
+                "index": index,
+                "phase": "measured",
+                "scheduled_us": sent,
+                "sent_us": sent,
+                "status": 200,
+            }
             row |= {"e2e_us": ttft + sum(gaps), "ttft_us": ttft, "gaps_us": gaps, "tokens": 41, "prompt_tokens": 128}
             lines.append(json.dumps(row))
         lines.append('{"record":"window","start_us":0,"end_us":10000000}')
@@ -147,11 +167,15 @@ class History:
         version = state.baseline.version if state.baseline else 0
         self.now += 60
         self.events.append(
-            TrialStarted(at=self.now, trial=name, hypothesis=hypothesis, baseline=version, profile="standard", mde=0.034)
+            TrialStarted(
+                at=self.now, trial=name, hypothesis=hypothesis, baseline=version, profile="standard", mde=0.034
+            )
         )
         return name
 
-    def measure(self, name: str, effect: float, *, spoil: int | None = None, most: int = 24) -> tuple[Verdict | None, list[LaunchRecord]]:
+    def measure(
+        self, name: str, effect: float, *, spoil: int | None = None, most: int = 24
+    ) -> tuple[Verdict | None, list[LaunchRecord]]:
         state = self.state
         judge = Judge(
             worthwhile=self.config.worthwhile,
@@ -161,28 +185,35 @@ class History:
         accepted: list[LaunchRecord] = []
         index = 0
         members = state.trials[name].hypothesis.changes.members
-        proofs = tuple(Proof(member=str(n), holds=True, evidence="seen in /proc/4711/cmdline") for n, _ in enumerate(members))
+        proofs = tuple(
+            Proof(member=str(n), holds=True, evidence="seen in /proc/4711/cmdline") for n, _ in enumerate(members)
+        )
         if spoil is not None:
-            for arm, foreign in (("candidate", 0.02), ("baseline", 1.4)):
-                launch = self.launch(arm, index, self.speed * (1 + effect * (arm == "candidate")), pair=spoil, foreign=foreign)
+            spoiled: tuple[tuple[Arm, float], ...] = (("candidate", 0.02), ("baseline", 1.4))
+            for arm, foreign in spoiled:
+                launch = self.launch(
+                    arm, index, self.speed * (1 + effect * (arm == "candidate")), pair=spoil, foreign=foreign
+                )
                 self.events.append(LaunchMeasured(at=self.now, run=name, launch=launch))
                 index += 1
             why = "candidate 0.02 cores of foreign load, baseline 1.41 cores of foreign load"
             self.events.append(PairRepeated(at=self.now, trial=name, pair=spoil, why=why))
         while judge.verdict is None and index < most:
-            arm = judge.next_arm
-            assert arm is not None
+            turn = judge.next_arm
+            assert turn is not None
             pair = len(accepted) // 2
-            speed = self.speed * (1 + effect * (arm == "candidate"))
-            launch = self.launch(arm, index, speed, pair=pair, attempt=int(pair == spoil))
-            launch = msgspec.structs.replace(launch, proofs=proofs if arm == "candidate" else ())
+            speed = self.speed * (1 + effect * (turn == "candidate"))
+            launch = self.launch(turn, index, speed, pair=pair, attempt=int(pair == spoil))
+            launch = msgspec.structs.replace(launch, proofs=proofs if turn == "candidate" else ())
             self.events.append(LaunchMeasured(at=self.now, run=name, launch=launch))
             accepted.append(launch)
-            judge.add(arm=arm, value=launch.value, at=launch.started_at, verified=True)
+            judge.add(arm=turn, value=launch.value, at=launch.started_at, verified=True)
             index += 1
         return judge.verdict, accepted
 
-    def trial(self, hypothesis: Hypothesis, effect: float, *, spoil: int | None = None, answers: AnswerCheck | None = None) -> str:
+    def trial(
+        self, hypothesis: Hypothesis, effect: float, *, spoil: int | None = None, answers: AnswerCheck | None = None
+    ) -> str:
         name = self.begin(hypothesis)
         verdict, _ = self.measure(name, effect, spoil=spoil)
         assert verdict is not None
@@ -204,7 +235,9 @@ class History:
             new = msgspec.structs.replace(old, version=old.version + 1, spec=spec, kept=(*old.kept, name))
         self.events.append(TrialEnded(at=self.now, trial=name, verdict=verdict, diagnosis=diagnosis, baseline=new))
         number = len(state.findings) + 1
-        found = learn(number=number, trial=name, hypothesis=hypothesis, verdict=verdict, diagnosis=diagnosis, facts=FACTS)
+        found = learn(
+            number=number, trial=name, hypothesis=hypothesis, verdict=verdict, diagnosis=diagnosis, facts=FACTS
+        )
         if found is not None:
             self.events.append(FindingRecorded(at=self.now, finding=found))
 
@@ -223,11 +256,21 @@ class History:
         self.events.append(KeepUndone(at=self.now, trial=name, baseline=restored))
 
 
-def flags(name: str, *pairs: tuple[str, str | None], claim: str = "", because: str = "", gain: tuple[float, float] | None = None) -> Hypothesis:
+def flags(
+    name: str,
+    *pairs: tuple[str, str | None],
+    claim: str = "",
+    because: str = "",
+    gain: tuple[float, float] | None = None,
+) -> Hypothesis:
     members = tuple(Flag(flag=flag, value=value) for flag, value in pairs)
     predicts = Prediction(metric="output_tok_s", low=gain[0], high=gain[1]) if gain else None
     return Hypothesis(
-        name=name, claim=claim or f"{name} is faster here", because=because, changes=ChangeSet(members=members), predicts=predicts
+        name=name,
+        claim=claim or f"{name} is faster here",
+        because=because,
+        changes=ChangeSet(members=members),
+        predicts=predicts,
     )
 
 
@@ -237,7 +280,7 @@ GOOD_ANSWERS = AnswerCheck(
     near_ties=2,
     own_asked=20,
     detects=detectable_share(20),
-    examples=("near_tie: 'The three laws of thermodynamics are:' at 11: ' heat' instead of ' energy', 0.03 nats below the likeliest",),
+    examples=("near_tie: 'The laws of thermodynamics are' at 11: ' heat' instead of ' energy', 0.03 nats below",),
 )
 DEAD = Diagnosis(
     cause="incompatible_features",
@@ -260,7 +303,7 @@ def rich(config: LabConfig, artifacts: ArtifactFolder | None = None) -> History:
             "threads-4",
             ("-t", "4"),
             claim="Four threads instead of two raise decode throughput",
-            because="the box has 8 cores, the server uses 2 of them, and decode is bound by memory bandwidth that two cores cannot saturate",
+            because="the box has 8 cores, and two of them cannot saturate the memory that decode is bound by",
             gain=(0.10, 0.40),
         ),
         0.27,
@@ -288,10 +331,24 @@ def rich(config: LabConfig, artifacts: ArtifactFolder | None = None) -> History:
         answers=GOOD_ANSWERS,
     )
     past.trial(flags("ubatch-256", ("-ub", "256")), 0.018)
-    patch = Patch(name="fast-sample.patch", root="/opt/engine", diff=b"--- a/sample.py\n+++ b/sample.py\n@@ -1 +1 @@\n-slow()\n+fast()\n")
-    undone = past.trial(Hypothesis(name="fast-sampler", claim="Sampling on one core is the bottleneck", changes=ChangeSet(members=(patch,))), 0.05)
+    patch = Patch(
+        name="fast-sample.patch",
+        root="/opt/engine",
+        diff=b"--- a/sample.py\n+++ b/sample.py\n@@ -1 +1 @@\n-slow()\n+fast()\n",
+    )
+    undone = past.trial(
+        Hypothesis(
+            name="fast-sampler", claim="Sampling on one core is the bottleneck", changes=ChangeSet(members=(patch,))
+        ),
+        0.15,
+    )
     past.undo(undone)
-    past.trial(flags("speculative", ("--draft-max", "8"), ("-md", "/models/draft.gguf"), claim="A draft model triples the output"), 1.9)
+    past.trial(
+        flags(
+            "speculative", ("--draft-max", "8"), ("-md", "/models/draft.gguf"), claim="A draft model triples the output"
+        ),
+        1.9,
+    )
     running = past.begin(flags("mlock", ("--mlock", None), claim="Locked memory steadies the tail"))
     past.measure(running, 0.01, most=3)
     return past
@@ -310,3 +367,256 @@ def contents(past: History, *, artifacts: ArtifactFolder | None = None, extra: S
         curves=curves,
         version="0.1.0",
     )
+
+
+class Outline(HTMLParser):
+    """Elements of a page, checked for balance on the way."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.targets: set[str] = set()
+        self.outside: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.note(tag, attrs)
+        if tag != "meta":
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.note(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def note(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        for name, value in attrs:
+            assert not name.startswith("on")
+            if name == "id" and value:
+                self.ids.append(value)
+            elif name in {"href", "src"} and value and value.startswith("#"):
+                self.targets.add(value[1:])
+            elif name in {"href", "src"}:
+                self.outside.append(str(value))
+
+
+def outline(page: str) -> Outline:
+    """What every page must hold to: balanced, self-contained, ids unique, links that lead somewhere."""
+    found = Outline(page)
+    assert len(found.ids) == len(set(found.ids))
+    assert found.targets <= set(found.ids)
+    assert found.outside == []
+    assert not {"script", "link", "img", "iframe", "object"} & set(found.tags)
+    assert "url(" not in page
+    assert "@import" not in page
+    return found
+
+
+def parse(drawing: str) -> ET.Element:
+    return ET.fromstring(drawing)  # noqa: S314  (our own output)
+
+
+def article(page: str, trial: str) -> str:
+    found = re.search(rf'<article class="[^"]*" id="{trial}">.*?</article>', page, re.DOTALL)
+    assert found
+    return found[0]
+
+
+def test_a_rich_lab_is_told_completely(config: LabConfig, tmp_path: Path) -> None:
+    artifacts = ArtifactFolder(tmp_path / "artifacts")
+    past = rich(config, artifacts)
+    page = document(contents(past, artifacts=artifacts))
+    found = outline(page)
+    assert set(past.state.trials) <= set(found.ids)
+    order = [
+        page.index(f'id="{name}"') for name in ("headline", "gains", "trials", "t0001", "noise", "plan", "findings")
+    ]
+    assert order == sorted(order)
+    first = article(page, "t0001")
+    for part in ("Four threads instead", "8 cores", "flag -t 4", "proven better", "Effect proofs", "18 of 20 the same"):
+        assert part in first
+    for part in ("t0001-pairs", "t0001-time", "t0001-ttft", "t0001-itl", "ttft_p99_ms", " launches, "):
+        assert part in first
+    assert found.tags["desc"] == page.count('role="img"') > 20
+
+
+def test_an_empty_lab_says_what_to_do_next(config: LabConfig) -> None:
+    page = document(contents(History(config)))
+    outline(page)
+    assert "No baseline yet" in page
+    assert "<svg" not in page
+
+
+def test_a_baseline_alone_shows_its_noise(config: LabConfig) -> None:
+    past = History(config)
+    past.baseline()
+    page = document(contents(past))
+    outline(page)
+    assert "Nothing kept yet" in page
+    assert "4 A/A pairs" in page
+    assert 'id="gains"' not in page
+
+
+def test_a_baseline_that_was_cut_off_is_shown_as_far_as_it_went(config: LabConfig) -> None:
+    past = History(config)
+    past.baseline()
+    past.events = past.events[:4]
+    page = document(contents(past))
+    outline(page)
+    assert "3 of 8 launches" in page
+
+
+def test_a_void_trial_shows_its_reason_and_no_number(config: LabConfig) -> None:
+    past = History(config)
+    past.baseline()
+    name = past.begin(flags("kv-q4", ("--cache-type-v", "q4_0"), gain=(0.02, 0.08)))
+    past.measure(name, 0.3, most=3)
+    wrong = Verdict(decision="void", why="the server died", estimate=0.31, low=0.2, high=0.4, pairs=1, launches=3)
+    past.end(name, wrong, DEAD)
+    past.events.append(FindingRecorded(at=past.now, finding=past.state.findings[0]))
+    page = document(contents(past))
+    told = article(page, name)
+    assert "the server died" in told
+    assert "quantized V cache was requested" in told
+    assert "hard: a dead end" in told
+    assert "tok/s" not in told
+    assert "<svg" not in told
+    assert "%" not in told
+    assert "+31" not in draw_overview(past.state, config)
+
+
+def test_a_trial_that_did_not_end_has_no_effect(config: LabConfig) -> None:
+    past = History(config)
+    past.baseline()
+    name = past.begin(flags("mlock", ("--mlock", None)))
+    assert "No verdict" in article(document(contents(past)), name)
+    past.measure(name, 0.0, most=3)
+    told = article(document(contents(past)), name)
+    assert "pair 1" in told
+    assert 'class="effect"' not in told
+
+
+def test_a_spoiled_pair_is_crossed_out_and_left_out(config: LabConfig) -> None:
+    past = rich(config)
+    trial = past.state.trials["t0005"]
+    found = pair_differences(trial, "higher")
+    assert [one.counts for one in found].count(False) == 1
+    told = article(document(contents(past)), "t0005")
+    assert "Crossed out, does not count: pair 2: candidate 0.02 cores" in told
+    assert told.count('class="cross"') == len(("its difference", "its candidate", "its baseline"))
+    assert "2 thrown away" in told
+
+
+def test_the_waterfall_holds_the_keeps_in_force_and_no_other(config: LabConfig) -> None:
+    past = rich(config)
+    steps = kept_steps(past.state)
+    assert past.state.baseline is not None
+    assert [step.trial.id for step in steps] == list(past.state.baseline.kept)
+    assert past.state.trials["t0007"].undone
+    assert {"t0001", "t0008"} <= {step.trial.id for step in steps}
+    assert "t0007" not in {step.trial.id for step in steps}
+    product = 1.0
+    for step in steps:
+        assert step.trial.verdict is not None
+        assert step.trial.verdict.estimate is not None
+        product *= 1 + step.trial.verdict.estimate
+    assert progress(past.state).gain == pytest.approx(product - 1)
+    assert f"×{product:.2f}" in document(contents(past))
+
+
+def test_less_is_better_turns_effects_and_the_expected_value_round(config: LabConfig) -> None:
+    objective = msgspec.structs.replace(config.objective, metric="ttft_p50_ms")
+    latency = msgspec.structs.replace(config, objective=objective, direction="lower")
+    past = rich(config)
+    trial = past.state.trials["t0001"]
+    up, down = pair_differences(trial, "higher"), pair_differences(trial, "lower")
+    assert [one.ln for one in up] == pytest.approx([-one.ln for one in down])
+    past.config = latency
+    reached = progress(past.state)
+    assert reached.original is not None
+    assert f"≈ {reached.original / (1 + reached.gain):.4g} ms" in document(contents(past))
+
+
+def test_what_logs_and_experiments_say_never_becomes_markup(config: LabConfig) -> None:
+    past = History(config)
+    past.baseline()
+    hypothesis = Hypothesis(
+        name=EVIL,
+        claim=EVIL,
+        because=EVIL,
+        changes=ChangeSet(members=(Env(name="A", value=EVIL), Edit(path=EVIL, find=EVIL, replace=EVIL))),
+    )
+    past.fail(hypothesis, msgspec.structs.replace(DEAD, line=EVIL, remedy=EVIL, scope=EVIL, member=EVIL), EVIL)
+    past.trial(msgspec.structs.replace(hypothesis, name="other"), 0.3)
+    shown = contents(past)
+    page = document(msgspec.structs.replace(shown, host=HostState(known_good=False, lines=(EVIL,)), remarks=(EVIL,)))
+    outline(page)
+    assert page.count("&lt;script&gt;") > 10
+    assert page.encode()
+    assert "\x1b" not in page
+    assert "<script" not in draw_overview(past.state, config)
+    parse(draw_overview(past.state, config))
+
+
+def test_a_hundred_trials_stay_a_file_one_can_send(config: LabConfig) -> None:
+    past = History(config)
+    past.baseline()
+    past.trial(flags("first", ("-t", "4")), 0.2)
+    state = past.state
+    one = state.trials["t0001"]
+    many = {f"t{n:04d}": msgspec.structs.replace(one, id=f"t{n:04d}") for n in range(1, 101)}
+    page = document(msgspec.structs.replace(contents(past), state=msgspec.structs.replace(state, trials=many)))
+    assert outline(page).tags["article"] == 100
+    assert len(page) < 2_000_000
+
+
+@pytest.mark.parametrize(("low", "middle", "high"), [(1.7, 2.0, 2.4), (0.0004, 0.001, 0.0016), (-0.999, -0.9, -0.5)])
+def test_huge_and_tiny_effects_are_drawn_inside_the_figure(
+    config: LabConfig, low: float, middle: float, high: float
+) -> None:
+    past = History(config)
+    past.baseline()
+    name = past.begin(flags("some", ("-t", "4")))
+    past.measure(name, middle, most=4)
+    past.end(name, Verdict(decision="keep", reason="better", why="so", estimate=middle, low=low, high=high, pairs=2))
+    page = document(contents(past))
+    outline(page)
+    assert "nan" not in page
+    for text in re.findall(r'points="([^"]+)"', page):
+        assert all(-10 <= float(x.split(",")[0]) <= 970 for x in text.split())
+
+
+def test_the_overview_names_every_trial_and_is_well_formed(config: LabConfig) -> None:
+    past = rich(config)
+    drawn = parse(draw_overview(past.state, config))
+    told = drawn.findtext("{http://www.w3.org/2000/svg}desc") or ""
+    for trial in past.state.trials.values():
+        assert f"{trial.id} {trial.hypothesis.name}" in told
+    assert "No trial yet" in ET.tostring(parse(draw_overview(LabState(), config)), encoding="unicode")
+
+
+def test_curves_come_from_measured_requests_of_launches_that_count(config: LabConfig, tmp_path: Path) -> None:
+    artifacts = ArtifactFolder(tmp_path / "artifacts")
+    past = rich(config, artifacts)
+    trial = past.state.trials["t0005"]
+    found = read_distributions(trial, artifacts, config.workloads[0])
+    wanted = [launch.arm for launch in trial.launches if counted(trial, launch)]
+    assert (found.passes, found.missing) == (len(wanted), 0)
+    assert len(wanted) == len(trial.launches) - 2
+    assert {one.arm: one.count for one in found.ttft} == {arm: 30 * wanted.count(arm) for arm in wanted}
+    assert all(list(one.values) == sorted(one.values) and one.shares[-1] == 1 for one in (*found.ttft, *found.itl))
+
+
+def test_samples_that_are_gone_are_said_to_be_gone(config: LabConfig, tmp_path: Path) -> None:
+    artifacts = ArtifactFolder(tmp_path / "artifacts")
+    past = rich(config, artifacts)
+    trial = past.state.trials["t0005"]
+    artifacts.path(trial.launches[-1].runs[0].samples).unlink()
+    assert read_distributions(trial, artifacts, config.workloads[0]).missing == 1
+    assert "The samples of 1 pass are missing" in article(document(contents(past, artifacts=artifacts)), "t0005")

@@ -25,7 +25,9 @@ def member(change: Change) -> Node:
     match change:
         case Edit():
             times = f", {change.count} times" if change.count > 1 else ""
-            lines = [f"-{line}" for line in change.find.splitlines()] + [f"+{line}" for line in change.replace.splitlines()]
+            lines = [f"-{line}" for line in change.find.splitlines()] + [
+                f"+{line}" for line in change.replace.splitlines()
+            ]
             return [head, shown(f"the edit{times}", lines)]
         case Patch():
             return [head, shown("the patch", change.diff.decode(errors="replace").splitlines())]
@@ -46,9 +48,6 @@ def shown(what: str, lines: list[str]) -> Markup:
 def diff(lines: list[str]) -> Markup:
     """Lines of a unified diff; the first ones, if there are many."""
     kinds = {"+": "ins", "-": "del"}
-    marked = [
-        element(kinds.get(line[:1], "span"), clip(line, LONGEST) + "\n")
-        for line in lines[:MOST_LINES]
-    ]
+    marked = [element(kinds.get(line[:1], "span"), clip(line, LONGEST) + "\n") for line in lines[:MOST_LINES]]
     rest = f"… {count(len(lines) - MOST_LINES, 'more line')}" if len(lines) > MOST_LINES else None
     return element("pre", *marked, rest, class_="diff")

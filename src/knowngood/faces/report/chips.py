@@ -33,7 +33,8 @@ TONES = {
     "revert": {"revert", "reverted", "hurts"},
     "bad": {"fail", "no", "dead", "dead end"},
     "open": {"inconclusive", "undecided", "no effect", "running", "open", "waiting", "unknown"},
-    "void": {"void", "undone"},
+    "void": {"void"},
+    "undone": {"undone"},
 }
 
 
@@ -56,7 +57,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Node]], *, kind: str = ""
         for row in rows
     ]
     heading = element("caption", caption) if caption else None
-    inner = element("table", heading, element("thead", element("tr", *titles)), element("tbody", *body), class_=kind or None)
+    inner = element(
+        "table", heading, element("thead", element("tr", *titles)), element("tbody", *body), class_=kind or None
+    )
     return element("div", inner, class_="scroll")
 
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from knowngood.errors import LoadError, NotFound
+from knowngood.faces.report.history import counted
 from knowngood.loads.samples import Sample, read_samples
 from knowngood.model.evidence import Arm
 from knowngood.model.workload import Workload
 from knowngood.ports import Artifacts
 from knowngood.reason.fold import Trial
-from knowngood.faces.report.history import counted
 
 POINTS = 120
 """Points that a curve is drawn with."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from knowngood.faces.report.curves import Curve
+from knowngood.faces.report.marks import across, curve, diamond, dot, figure, line, words
 from knowngood.faces.report.markup import Markup, Node
-from knowngood.faces.report.marks import across, curve, dot, diamond, figure, line, words
 from knowngood.faces.report.scale import Axis, Tick, logarithmic, straight
 from knowngood.faces.report.words import number, percent
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from knowngood.faces.report.history import PairDifference
-from knowngood.faces.report.markup import Markup, Node
 from knowngood.faces.report.marks import across, box, cross, diamond, dot, figure, line, whisker, words
+from knowngood.faces.report.markup import Markup, Node
 from knowngood.faces.report.scale import Axis, bent_effects, effects
 from knowngood.faces.report.words import count, percent, span
 from knowngood.model.verdict import Verdict
@@ -87,7 +87,10 @@ def noise_band(axis: Axis, spread: float, *, top: float, bottom: float) -> Node:
 def reference_lines(axis: Axis, worthwhile: float, *, top: float, bottom: float, named: bool = True) -> list[Node]:
     """The line of no effect and the line of the smallest effect worth keeping."""
     zero, worth = axis.at(0.0), axis.at(ln(worthwhile))
-    marks: list[Node] = [line((zero, top - 4), (zero, bottom), "zero"), line((worth, top - 4), (worth, bottom), "worth")]
+    marks: list[Node] = [
+        line((zero, top - 4), (zero, bottom), "zero"),
+        line((worth, top - 4), (worth, bottom), "worth"),
+    ]
     if named:
         marks.append(words((zero - 3, top - 11), "no effect", "tick", anchor="end"))
         marks.append(words((worth + 3, top - 11), f"worthwhile {percent(worthwhile)}", "tick worth-name"))
@@ -105,9 +108,7 @@ def estimate(axis: Axis, found: tuple[float, float, float], *, y: float, kind: s
 
 def tell_pairs(differences: Sequence[PairDifference], verdict: Verdict | None) -> str:
     """The figure in words."""
-    told = ", ".join(
-        percent(math.expm1(one.ln)) + ("" if one.counts else " (does not count)") for one in differences
-    )
+    told = ", ".join(percent(math.expm1(one.ln)) + ("" if one.counts else " (does not count)") for one in differences)
     text = f"{count(len(differences), 'pair')}: {told or 'none'}."
     if verdict is None:
         return text

@@ -6,9 +6,9 @@ from knowngood.faces.report import waterfall
 from knowngood.faces.report.chips import captioned, chip, facts
 from knowngood.faces.report.contents import Contents
 from knowngood.faces.report.history import OUTCOMES, Progress, kept_steps, outcome, progress
-from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.marks import figure
-from knowngood.faces.report.words import count, duration, moment, percent, quantity, title, unit
+from knowngood.faces.report.markup import Markup, Node, element
+from knowngood.faces.report.words import count, duration, moment, percent, quantity, title
 
 FALL_WIDTH = 960.0
 BARS_FROM, BARS_TO = 300.0, 880.0
@@ -26,12 +26,17 @@ def headline(contents: Contents) -> Markup:
     else:
         big = percent(reached.gain)
         worse = "less" if contents.config.direction == "lower" else "more"
-        small = f"{title(metric)} ({worse} is better) over the original baseline: {count(kept, 'kept change')}, effects shrunk"
+        over = f"{title(metric)} ({worse} is better) over the original baseline"
+        small = f"{over}: {count(kept, 'kept change')}, effects shrunk"
     return element(
         "section",
         element("p", element("strong", big, class_="big"), element("span", small, class_="under"), class_="result"),
-        facts([*values(contents, reached), ("Trials", trials_by_verdict(contents)), ("Host", host(contents))], kind="key"),
-        facts([(name.replace("_", " "), value) for name, value in state.baseline.facts.items()] if state.baseline else []),
+        facts(
+            [*values(contents, reached), ("Trials", trials_by_verdict(contents)), ("Host", host(contents))], kind="key"
+        ),
+        facts(
+            [(name.replace("_", " "), value) for name, value in state.baseline.facts.items()] if state.baseline else []
+        ),
         id="headline",
         aria_label="Headline",
     )
@@ -78,7 +83,8 @@ def trials_by_verdict(contents: Contents) -> Node:
 def host(contents: Contents) -> Node:
     """Whether the host is at known-good."""
     state = contents.host
-    words = {True: "✓ at known-good", False: "✗ not at known-good", None: "? not looked at"}[state.known_good]
+    good = "✓ at known-good" if contents.state.baseline else "✓ nothing left over"
+    words = {True: good, False: "✗ not at known-good", None: "? not looked at"}[state.known_good]
     tone = {True: "keep", False: "bad", None: "open"}[state.known_good]
     version = f"baseline {contents.state.baseline.version}" if contents.state.baseline else "no baseline"
     when = f", {moment(contents.state.at)}" if contents.state.at else ""
@@ -87,6 +93,11 @@ def host(contents: Contents) -> Node:
         *(element("small", line) for line in state.lines),
         element("small", contents.config.host.address + ", " + version + when),
     ]
+
+
+def lowered(text: str) -> str:
+    """Text for the middle of a sentence: acronyms stay as they are."""
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]
 
 
 def waterfall_chapter(contents: Contents) -> Markup | None:
@@ -106,11 +117,16 @@ def waterfall_chapter(contents: Contents) -> Markup | None:
         told=waterfall.tell(steps),
     )
     both = waterfall.combined(steps)
-    total = f" All of them together: {percent(steps[-1].after)} {both} if the intervals are independent." if both else ""
+    total = (
+        f" All of them together: {percent(steps[-1].after)} {both} if the intervals are independent." if both else ""
+    )
     note = (
-        f"Each bar is the effect of one keep on {title(contents.metric)}{unit(contents.metric) and ' (' + unit(contents.metric).strip() + ')'}, "
+        f"Each bar is the effect of one keep on the {lowered(title(contents.metric))}, more is better, "
         f"shrunk towards zero because winners are lucky; whiskers are its 90% interval.{total}"
     )
     return element(
-        "section", element("h2", "Kept gains"), captioned(drawing, "From the original baseline to now", note), id="gains"
+        "section",
+        element("h2", "Kept gains"),
+        captioned(drawing, "From the original baseline to now", note),
+        id="gains",
     )

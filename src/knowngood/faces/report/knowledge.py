@@ -28,13 +28,17 @@ def plan_row(at: int, one: Ranked) -> list[Node]:
     """One hypothesis."""
     name: Node = element("b", one.name)
     trial: Node = [" ", element("a", one.trial, href=f"#{one.trial}", class_="id")] if one.trial else None
-    effect = percent(one.effect) if one.trial and one.state != "void" else f"{percent(one.gain)} predicted"
     is_open = one.state in {"open", "waiting"}
+    effect: Node = "–"
+    if one.effect is not None and one.state != "void":
+        effect = percent(one.effect)
+    elif is_open:
+        effect = [percent(one.gain), element("small", " predicted")]
     return [
         str(at),
         [name, trial, element("div", clip(one.claim, 300), class_="muted")],
         chip(one.state),
-        effect if one.effect is not None or is_open else "–",
+        element("span", effect, class_="nowrap"),
         f"{one.score:.3f}" if is_open else "",
         element("span", clip(one.why, 300), class_="wrap"),
     ]
@@ -42,7 +46,7 @@ def plan_row(at: int, one: Ranked) -> list[Node]:
 
 def findings_chapter(contents: Contents) -> Markup:
     """What was learned: dead ends first, then the newest."""
-    found = sorted(reversed(contents.state.findings), key=lambda one: one.sign != "impossible")
+    found = sorted(contents.state.findings, key=lambda one: (one.sign == "impossible", one.id), reverse=True)
     inside: Node = [finding(one) for one in found]
     if not found:
         inside = element("p", "Nothing was learned yet.", class_="muted")
@@ -67,7 +71,7 @@ def finding(one: Finding) -> Markup:
             " ",
             one.claim,
         ),
-        element("p", f"Holds for {scope}. Evidence:", evidence, class_="muted"),
+        element("p", f"Holds for {scope}. Evidence:", evidence, class_="note"),
         log(clip(one.quote.strip(), LONGEST_LINE)) if one.quote.strip() else None,
         element("p", element("b", "Re-opens with "), one.reopens, ".") if one.reopens else None,
         class_="finding",

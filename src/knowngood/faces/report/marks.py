@@ -1,4 +1,4 @@
-"""Marks of a figure: lines, signs, words, and the frame that holds them. Every mark is plain SVG; colours are classes."""
+"""Marks of a figure: lines, signs, words, and the frame around them. Every mark is plain SVG; colours are classes."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,8 @@ def diamond(at: Point, radius: float, kind: str, *, wide: float | None = None) -
 def cross(at: Point, radius: float, kind: str) -> Markup:
     """A cross: what does not count."""
     x, y = at
-    strokes = f"M{x - radius:.1f} {y - radius:.1f}l{2 * radius:g} {2 * radius:g}m0 {-2 * radius:g}l{-2 * radius:g} {2 * radius:g}"
+    left, top, across_it = x - radius, y - radius, 2 * radius
+    strokes = f"M{left:.1f} {top:.1f}l{across_it:g} {across_it:g}m0 {-across_it:g}l{-across_it:g} {across_it:g}"
     return element("path", d=strokes, class_=kind)
 
 

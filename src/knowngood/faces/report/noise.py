@@ -5,8 +5,8 @@ import math
 from knowngood.faces.report.chips import captioned, facts, folded, table
 from knowngood.faces.report.contents import Contents
 from knowngood.faces.report.history import noise_spread
-from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.marks import across, box, dot, figure, line
+from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.scale import effects
 from knowngood.faces.report.words import count, moment, percent, quantity, title
 from knowngood.reason.fold import BaselineRun
@@ -31,7 +31,9 @@ def noise_chapter(contents: Contents) -> Markup:
             f"Two launches of the same thing differ by {math.expm1(spread):.1%} (one standard deviation, "
             f"{count(len(state.noise), 'A/A pair')}): the shaded band."
         )
-        inside.append(captioned(differences(state.noise, spread), "Differences between launches of the same thing", about))
+        inside.append(
+            captioned(differences(state.noise, spread), "Differences between launches of the same thing", about)
+        )
         inside.append(facts(detectable(contents), kind="key"))
     else:
         inside.append(element("p", "Nothing is known yet: knowngood baseline measures it.", class_="muted"))
@@ -80,7 +82,9 @@ def detectable(contents: Contents) -> list[tuple[str, Node]]:
 
 def baseline_run(run: BaselineRun, metric: str) -> Markup:
     """One measuring of a baseline."""
-    ended = "" if run.ended_at is not None else f", {len(run.launches)} of {run.planned} launches: it runs, or was cut off"
+    ended = (
+        "" if run.ended_at is not None else f", {len(run.launches)} of {run.planned} launches: it runs, or was cut off"
+    )
     rows: list[list[Node]] = [
         [
             str(launch.index + 1),

@@ -4,8 +4,8 @@ from knowngood.faces.report.chips import chip
 from knowngood.faces.report.contents import Contents
 from knowngood.faces.report.forest import estimate, interval, ln, shared_axis
 from knowngood.faces.report.history import outcome
-from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.marks import line, words
+from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.scale import Axis
 from knowngood.faces.report.words import clip, duration, percent, span
 from knowngood.reason.fold import Trial
@@ -55,7 +55,9 @@ def overview(contents: Contents) -> Markup:
 def row(trial: Trial, axis: Axis, worthwhile: float) -> Markup:
     """One trial."""
     word, verdict = outcome(trial), trial.verdict
-    name = [element("a", element("span", trial.id, class_="id"), " ", clip(trial.hypothesis.name, 60), href=f"#{trial.id}")]
+    name = [
+        element("a", element("span", trial.id, class_="id"), " ", clip(trial.hypothesis.name, 60), href=f"#{trial.id}")
+    ]
     reason = REASONS.get(verdict.reason, "") if verdict and word != "undone" else ""
     effect: Node = element("span", "–", class_="muted")
     if verdict and interval(verdict):
@@ -95,5 +97,11 @@ def axis_head(axis: Axis) -> Markup:
 def strip(marks: list[Node], height: float) -> Markup:
     """A drawing inside a table, which the table's own text already tells."""
     return element(
-        "svg", *marks, class_="figure", viewBox=f"0 0 {WIDTH:g} {height:g}", width=WIDTH, height=height, aria_hidden="true"
+        "svg",
+        *marks,
+        class_="figure",
+        viewBox=f"0 0 {WIDTH:g} {height:g}",
+        width=WIDTH,
+        height=height,
+        aria_hidden="true",
     )

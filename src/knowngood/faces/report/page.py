@@ -25,7 +25,7 @@ CHAPTERS = (
 
 def style(*names: str) -> str:
     """Style sheets of this package, one after the other."""
-    here = files(__package__)
+    here = files("knowngood.faces.report")
     return "\n".join(here.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 

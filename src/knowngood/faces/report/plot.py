@@ -6,15 +6,15 @@ from knowngood.faces.report import waterfall
 from knowngood.faces.report.chips import SIGNS
 from knowngood.faces.report.forest import estimate, interval, reference_lines, shared_axis
 from knowngood.faces.report.history import kept_steps, outcome
-from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.marks import across, box, words
+from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.page import style
 from knowngood.faces.report.words import clip, count, percent, span, title
 from knowngood.reason.fold import LabState, Trial
 
 WIDTH = 880.0
 EDGE = 20.0
-PLOT_FROM, PLOT_TO = 330.0, 700.0
+PLOT_FROM, PLOT_TO = 330.0, 690.0
 ROW = 24.0
 HEADING = 30.0
 AXIS = 34.0
@@ -53,7 +53,7 @@ def draw_overview(state: LabState, config: LabConfig) -> str:
         marks += forest(trials, config.worthwhile, top=y)
         y += ROW * len(trials) + AXIS
     height = y + EDGE / 2
-    told = f"{waterfall.tell(steps)} " * bool(steps) + "; ".join(map(tell, trials))
+    told = "; ".join([*([waterfall.tell(steps)] if steps else []), *map(tell, trials)])
     drawing = element(
         "svg",
         element("title", "What was tried and what was kept", id="overview-title"),
@@ -94,7 +94,7 @@ def row(trial: Trial, *, y: float) -> list[Node]:
     marks: list[Node] = [words((EDGE, y), trial.id, "muted number"), words((EDGE + 46, y), name)]
     marks.append(words((PLOT_FROM - 92, y), f"{SIGNS[word]} {word}", word))
     if trial.verdict and interval(trial.verdict):
-        marks.append(words((WIDTH - EDGE - 104, y), percent(trial.verdict.estimate), "strong number", anchor="end"))
+        marks.append(words((WIDTH - EDGE - 112, y), percent(trial.verdict.estimate), "strong number", anchor="end"))
         shown = span(trial.verdict.low, trial.verdict.high)
         marks.append(words((WIDTH - EDGE, y), shown, "tick number", anchor="end"))
     return marks

@@ -9,21 +9,21 @@ from knowngood.faces.report.contents import Contents
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.words import percent
 from knowngood.model.launch import LaunchSpec
-from knowngood.reason.profile import PROFILES
+from knowngood.reason.profile import find_profile
 
 
 def reading_chapter(contents: Contents) -> Markup:
     """The rule in one paragraph."""
     config = contents.config
-    profile = PROFILES[config.verdict.profile]
+    profile = find_profile(config.verdict.profile)
     text = (
         "Candidate and baseline are launched in turn (C B, B C, …), so that a slow drift of the machine cancels; runs "
         "inside one launch are not independent, so a launch counts once. Each pair gives one difference. After every "
         f"launch the rule asks two things. Is it proven that the effect is above {percent(config.worthwhile / 4)}, a "
         f"quarter of what is worthwhile ({percent(config.worthwhile)})? Then keep: the chance of keeping a change that "
-        f"is worth no more than that is at most {profile.alpha:.0%} per trial, however often one looks. Has a keep become "
-        f"unlikely (below {profile.eta:.0%})? Then stop: revert if the interval rules a worthwhile gain out, inconclusive "
-        "if it does not. A guard that fails reverts. A trial is void if the server did not run, a member did not take "
+        f"is worth no more than that is at most {profile.alpha:.0%} a trial, however often one looks. Is a keep now "
+        f"unlikely (below {profile.eta:.0%})? Then stop: revert if the interval rules a worthwhile gain out, else "
+        "inconclusive. A guard that fails reverts. A trial is void if the server did not run, a member did not take "
         "effect, or the foreign load stayed uneven: then there is no number to report. Everything but a keep left the "
         "host as it was."
     )
@@ -38,9 +38,7 @@ def reproduce_chapter(contents: Contents) -> Markup:
     if baseline:
         about += [(name.replace("_", " "), value) for name, value in baseline.facts.items()]
         about += [(f"SHA-256 of {path}", code(digest or "no file")) for path, digest in baseline.files.items()]
-    workloads = [
-        [element("b", one.name), " ", code(msgspec.json.encode(one).decode())] for one in config.workloads
-    ]
+    workloads = [[element("b", one.name), " ", code(msgspec.json.encode(one).decode())] for one in config.workloads]
     return element(
         "section",
         element("h2", "How to reproduce"),

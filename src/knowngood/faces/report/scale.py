@@ -64,12 +64,12 @@ def straight(value: float) -> float:
 
 
 def bent(ln: float) -> float:
-    """Bend effects so that 1 % and ×3 are both seen on one axis."""
+    """Bend effects so that 1 % and a tripling are both seen on one axis."""
     return math.asinh(ln / BEND)
 
 
 def nice_step(width: float, most: int) -> float:
-    """Smallest step of the form 1, 2, 2.5 or 5 times a power of ten that divides a width into at most ``most`` parts."""
+    """Smallest 1, 2, 2.5 or 5 times a power of ten that cuts a width into at most ``most`` parts."""
     rough = width / most
     power = 10.0 ** math.floor(math.log10(rough))
     return power * next(step for step in STEPS if step * power >= rough * (1 - 1e-9))
@@ -138,7 +138,7 @@ def effects(lns: Sequence[float], *, start: float, end: float) -> Axis:
 
 
 def bent_effects(lns: Sequence[float], *, start: float, end: float) -> Axis:
-    """An axis that shows effects of 1 % and of ×3 side by side: linear near zero, logarithmic far out."""
+    """An axis that shows a gain of 1 % and a tripling side by side: linear near zero, logarithmic far out."""
     low, high = padded((0.0, *lns), least=0.02)
     return with_room(Axis(low=low, high=high, start=start, end=end, bend=bent), EFFECT_TICKS)
 

@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 
 from knowngood.faces.report.history import counted
-from knowngood.faces.report.markup import Markup, Node
 from knowngood.faces.report.marks import across, box, cross, diamond, dot, figure, line, upward, words
+from knowngood.faces.report.markup import Markup, Node
 from knowngood.faces.report.scale import Axis, linear
 from knowngood.faces.report.words import count, quantity, title, unit
 from knowngood.model.evidence import Arm, LaunchRecord
@@ -21,9 +21,7 @@ LEAST_CORES = 0.5
 MINUTE, LONG = 60.0, 180.0
 
 
-def launch_timeline(
-    name: str, trial: Trial, *, metric: str, workload: str, known: Sequence[float] = ()
-) -> Markup:
+def launch_timeline(name: str, trial: Trial, *, metric: str, workload: str, known: Sequence[float] = ()) -> Markup:
     """Every launch at its time: value above, foreign load below.
 
     Args:
@@ -40,9 +38,7 @@ def launch_timeline(
     time = linear([*at, 0.0, at[-1] or 1.0], start=LEFT, end=RIGHT)
     levels = arm_levels(trial, known)
     values = linear([*(launch.value for launch in launches), *levels.values()], start=BOTTOM, end=TOP, most=5)
-    cores = linear(
-        [LEAST_CORES, *map(foreign_cores, launches)], start=LOAD_BOTTOM, end=LOAD_TOP, most=2, floor=0.0
-    )
+    cores = linear([LEAST_CORES, *map(foreign_cores, launches)], start=LOAD_BOTTOM, end=LOAD_TOP, most=2, floor=0.0)
     marks: list[Node] = [*legend(), *upward(values, left=LEFT, right=RIGHT), *upward(cores, left=LEFT, right=RIGHT)]
     marks += [*across(time, top=LOAD_BOTTOM, bottom=LOAD_BOTTOM + 2), *level_lines(levels, values)]
     marks.append(words((RIGHT, LOAD_BOTTOM + 28), "hours" if in_hours else "minutes", "tick", anchor="end"))

@@ -68,7 +68,9 @@ def verdict(contents: Contents, trial: Trial) -> Node:
     found, predicts = trial.verdict, trial.hypothesis.predicts
     lines: list[Node] = []
     if found is None:
-        lines.append(element("p", "No verdict: it runs now, or was cut off and waits for knowngood recover.", class_="why"))
+        lines.append(
+            element("p", "No verdict: it runs now, or was cut off and waits for knowngood recover.", class_="why")
+        )
     else:
         taken_back = " The keep was taken back later." if trial.undone else ""
         head = "Void: " if found.decision == "void" else "Verdict: "
@@ -110,7 +112,11 @@ def drawings(contents: Contents, trial: Trial) -> Markup | None:
         forest = pair_forest(
             f"{trial.id}-pairs", differences, trial.verdict, worthwhile=contents.config.worthwhile, spread=spread
         )
-        band = f" Shaded: ±{math.expm1(spread):.1%}, how far two launches of the same thing usually differ." if spread else ""
+        band = (
+            f" Shaded: ±{math.expm1(spread):.1%}, how far two launches of the same thing usually differ."
+            if spread
+            else ""
+        )
         shown.append(captioned(forest, "Candidate over baseline, pair by pair", f"More is better.{band}"))
     timeline = launch_timeline(
         f"{trial.id}-time",
@@ -123,7 +129,11 @@ def drawings(contents: Contents, trial: Trial) -> Markup | None:
     notes = [f"Crossed out, does not count: {repeats}."] if repeats else []
     if all(launch.arm == "candidate" for launch in trial.launches):
         notes.append("The baseline was not launched: the dashed line is the level of its earlier launches.")
-    shown.append(captioned(timeline, f"{title(metric)} of each launch{unit(metric) and ','}{unit(metric)}", " ".join(notes) or None))
+    shown.append(
+        captioned(
+            timeline, f"{title(metric)} of each launch{unit(metric) and ','}{unit(metric)}", " ".join(notes) or None
+        )
+    )
     found = contents.curves.get(trial.id)
     if found:
         shown += distributions(trial, found)
@@ -135,7 +145,9 @@ def distributions(trial: Trial, found: Distributions) -> list[Node]:
     gone = f" The samples of {count(found.missing, 'pass')} are missing." if found.missing else ""
     return [
         captioned(
-            ecdf.latency_curves(f"{trial.id}-{name}", curves, f"{label}, ms"), f"{label}, cumulative", quantiles(curves, gone)
+            ecdf.latency_curves(f"{trial.id}-{name}", curves, f"{label}, ms"),
+            f"{label}, cumulative",
+            quantiles(curves, gone),
         )
         for name, label, curves in (("ttft", "TTFT", found.ttft), ("itl", "ITL", found.itl))
         if curves
@@ -222,8 +234,9 @@ def launches(contents: Contents, trial: Trial) -> Markup:
         ]
         for launch in trial.launches
     ]
-    rows += [
-        [str(failed.index + 1), failed.arm, "–", "failed", "–", "–", "–", clip(failed.why, 200)] for failed in trial.failures
-    ]
+    rows.extend(
+        [str(failed.index + 1), failed.arm, "–", "failed", "–", "–", "–", clip(failed.why, 200)]
+        for failed in trial.failures
+    )
     head = ("#Launch", "Arm", "#Pair", f"#{title(metric)}", "#Ready after", "#Foreign cores", "#Memory", "")
     return folded(f"All {count(len(rows), 'launch')}", table(head, rows))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from knowngood.faces.report.forest import DEEPEST
 from knowngood.faces.report.history import Step
-from knowngood.faces.report.markup import Node
 from knowngood.faces.report.marks import box, line, whisker, words
-from knowngood.faces.report.scale import Axis, linear
+from knowngood.faces.report.markup import Node
+from knowngood.faces.report.scale import SMALLEST, Axis, linear
 from knowngood.faces.report.words import clip, percent, span
 
 ROW = 27.0
@@ -75,10 +75,10 @@ def axis_labels(axis: Axis, *, top: float, bottom: float) -> list[Node]:
 
 
 def percent_label(gain: float) -> str:
-    """A gain as a tick label: ``+20%``, ``×3``."""
+    """A gain as a tick label: a percentage, from a doubling on a factor."""
     if gain >= 1:
         return f"×{1 + gain:g}"
-    return "original" if abs(gain) < 1e-9 else f"{100 * gain:+.3g}%".replace("-", "\N{MINUS SIGN}")
+    return "original" if abs(gain) < SMALLEST else f"{100 * gain:+.3g}%".replace("-", "\N{MINUS SIGN}")
 
 
 def tell(steps: Sequence[Step]) -> str:
@@ -92,7 +92,7 @@ def tell(steps: Sequence[Step]) -> str:
 
 def combined(steps: Sequence[Step]) -> str:
     """Interval of the product, the keeps' intervals taken as independent; empty below two keeps."""
-    if len(steps) < 2:
+    if len(steps) <= 1:
         return ""
     middle = sum(math.log((1 + step.after) / (1 + step.before)) for step in steps)
     halves = [

@@ -14,7 +14,7 @@ DAY = 86400.0
 
 
 def percent(value: float | None) -> str:
-    """A ratio minus one: ``+4.2%``, ``−0.31%``, from a doubling on ``×2.50``; a dash for None."""
+    """A ratio minus one as a signed percentage, from a doubling on as a factor; a dash for None."""
     if value is None:
         return "–"
     if value >= TWICE:
@@ -78,4 +78,3 @@ def count(amount: int, noun: str) -> str:
 def clip(text: str, most: int) -> str:
     """Text cut to at most so many characters, with an ellipsis where something is missing."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
