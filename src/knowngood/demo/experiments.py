@@ -12,8 +12,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: Stem of its file.
-        shows: How its trial ends; ``not_better`` is a revert or an inconclusive verdict, ``dead_end`` a void launch that
-            is remembered.
+        shows: How its trial ends; ``not_better`` is a revert or an inconclusive verdict, ``dead_end`` a void
+            launch that is remembered.
         text: The file; ``{{draft}}`` and ``{{threads}}`` are filled in.
     """
 

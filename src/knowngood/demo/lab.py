@@ -1,8 +1,8 @@
 """A lab for the demo: a small real server, a load that repeats itself, and hypotheses that show every outcome.
 
-Measured with llama.cpp b11549 (xllamacpp 2026.10.11549) on two virtual CPUs (AMD Zen 5) that others used, too: server and
-client with real-time priority, two launches an arm in the order A B B A, 4 clients, 8 requests, 64 tokens out (48 for the
-slots); ratio of output tokens per second, standard deviation of its logarithm between the two pairs:
+Measured with llama.cpp b11549 (xllamacpp 2026.10.11549) on two virtual CPUs (AMD Zen 5) that others used, too: server
+and client with real-time priority, two launches an arm in the order A B B A, 4 clients, 8 requests, 64 tokens out (48
+for the slots); ratio of output tokens per second, standard deviation of its logarithm between the two pairs:
 
 - 4 slots against 1: 1.42 (0.039). A run takes 6.8 s with 1 slot.
 - ``ngram-simple`` against none, 4 slots: 1.17 (0.012); with 1 slot and 48 tokens out 1.66 (0.032).

@@ -1,8 +1,8 @@
 """Prompts whose continuation repeats what stands in them, as code and data do.
 
-Measured on SmolLM2-135M-Instruct Q4_1, greedy, four prompts of each shape with 96 tokens out: the model goes on with the
-rows, and n-gram speculation (``ngram-simple``) had 352 to 364 of the 384 tokens drafted, all of them accepted. A list of
-equal rows of digits, tried too, is not continued: the model closes it.
+Measured on SmolLM2-135M-Instruct Q4_1, greedy, four prompts of each shape with 96 tokens out: the model goes on with
+the rows, and n-gram speculation (``ngram-simple``) had 352 to 364 of the 384 tokens drafted, all of them accepted. A
+list of equal rows of digits, tried too, is not continued: the model closes it.
 """
 
 import json

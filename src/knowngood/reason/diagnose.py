@@ -13,7 +13,7 @@ from knowngood.model.change import Change, Edit, Env, File, Flag, Patch, describ
 from knowngood.model.diagnosis import Diagnosis, LogRule
 
 ERROR_WORDS = re.compile(
-    r"\b(?:error|fatal|exception|failed|failure|abort(?:ed)?|killed|panic|traceback)\b|\w+Error\b", re.IGNORECASE
+    r"(?i:\b(?:error|fatal|exception|failed|failure|abort(?:ed)?|killed|panic|traceback)\b)|[A-Z]\w*Error\b"
 )
 KNOWN, SILENT = 0.9, 0.7
 """Confidence in a rule's line: of a failure; of a feature that is off, which may not be what ended the launch."""

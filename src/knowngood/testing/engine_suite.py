@@ -1,0 +1,141 @@
+"""Conformance suite for engines: subclass it, give it an ``engine`` fixture, and run it with pytest."""
+
+import re
+
+import pytest
+
+from knowngood.errors import UsageError
+from knowngood.model.change import Env, File, Flag
+from knowngood.model.launch import LaunchSpec, spellings
+from knowngood.ports import Engine, Inside, Observed
+
+CAUSES = frozenset(
+    {
+        "arch_kernel_unsupported",
+        "arch_not_in_binary",
+        "bad_flag_or_env",
+        "checkpoint_format_mismatch",
+        "collective_hang",
+        "device_or_process_setup",
+        "driver_cuda_mismatch",
+        "engine_bug",
+        "external_kill_or_probe",
+        "gpu_hardware_fault",
+        "gpu_memory_taken_by_others",
+        "gpu_oom_capture",
+        "gpu_oom_load",
+        "gpu_oom_runtime",
+        "gpu_system_not_ready",
+        "host_limits",
+        "host_oom_kill",
+        "incompatible_features",
+        "kernel_memory_fault",
+        "kv_cache_too_small",
+        "missing_dependency",
+        "model_arch_unsupported",
+        "model_files",
+        "native_library_mismatch",
+        "network_port_or_interface",
+        "parallel_shape_constraint",
+        "remote_code_or_tokenizer",
+        "slow_fallback",
+        "slow_start_timeout",
+        "toolchain_too_old",
+        "undetermined_process_death",
+    }
+)
+"""Ids of the failure taxonomy."""
+
+SPEC = LaunchSpec(argv=("server", "--flag", "1"), env={"A": "1"}, cwd="/srv", port=8080)
+
+
+def observe(*argv: str, environ: dict[str, str] | None = None, files: dict[str, str] | None = None) -> Observed:
+    """A live process that shows nothing but what the operating system knows."""
+    inside = Inside(argv=("server", *argv), environ=environ or {}, pids=(41,), ports=(8080,), rss_mb=1.0)
+    return Observed(inside=inside, pages={}, log="", files=files or {})
+
+
+class EngineSuite:
+    """What flow relies on; override the fixture."""
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        """The engine under test."""
+        raise NotImplementedError
+
+    def test_the_name_is_one_word(self, engine: Engine) -> None:
+        """It stands in ``[server] engine``."""
+        assert re.fullmatch(r"[a-z][a-z0-9_-]*", engine.name)
+
+    def test_aliases_end_at_a_canonical_spelling(self, engine: Engine) -> None:
+        """An alias of an alias would not be found."""
+        assert all(name.startswith("-") for name in engine.aliases)
+        assert not set(engine.aliases.values()) & set(engine.aliases)
+        for name, canonical in engine.aliases.items():
+            assert name in spellings(canonical, engine.aliases)
+
+    def test_each_example_matches_its_own_rule_alone(self, engine: Engine) -> None:
+        """A line that two rules claim has no clear cause."""
+        for rule in engine.rules:
+            assert [other for other in engine.rules if re.search(other.pattern, rule.example)] == [rule]
+
+    def test_rules_name_known_causes_and_say_what_to_do(self, engine: Engine) -> None:
+        """A dead end without a scope is wrong sooner or later."""
+        for rule in engine.rules:
+            assert rule.cause in CAUSES
+            assert rule.remedy
+            assert rule.component
+            assert bool(rule.scope) or not rule.hard
+
+    def test_pages_are_paths(self, engine: Engine) -> None:
+        """They are put behind the server's root URL."""
+        assert all(page.startswith("/") for page in engine.pages)
+        assert engine.readiness is None or engine.readiness.health.startswith("/")
+
+    def test_a_missing_program_is_refused_with_a_hint(self, engine: Engine) -> None:
+        """Before anything starts."""
+        with pytest.raises(UsageError, match="server") as refused:
+            engine.resolve(SPEC, which=lambda _: None)
+        assert refused.value.hint
+
+    def test_resolve_keeps_what_the_user_wrote(self, engine: Engine) -> None:
+        """It may add flags, never change or drop one; doing it twice adds nothing."""
+        real = engine.resolve(SPEC, which=lambda name: f"/bin/{name}")
+        assert real.argv[: len(SPEC.argv)] == SPEC.argv
+        assert (real.env, real.cwd, real.port) == (SPEC.env, SPEC.cwd, SPEC.port)
+        assert engine.resolve(real, which=lambda name: f"/bin/{name}") == real
+
+    def test_a_variable_is_proven_by_the_process(self, engine: Engine) -> None:
+        """In force, of another value, missing, taken away."""
+        seen = observe(environ={"A": "1"})
+        assert engine.prove(Env(name="A", value="1"), seen).holds is True
+        assert engine.prove(Env(name="A", value="2"), seen).holds is False
+        assert engine.prove(Env(name="B", value="1"), seen).holds is False
+        assert engine.prove(Env(name="A"), seen).holds is False
+        assert engine.prove(Env(name="B"), seen).holds is True
+
+    def test_a_flag_must_stand_in_the_arguments(self, engine: Engine) -> None:
+        """The last occurrence counts."""
+        seen = observe("--made-up", "1", "--made-up=2", "--bare")
+        assert engine.prove(Flag(flag="--made-up", value="2"), seen).holds is True
+        assert engine.prove(Flag(flag="--made-up", value="1"), seen).holds is False
+        assert engine.prove(Flag(flag="--made-up", value="1", append=True), seen).holds is True
+        assert engine.prove(Flag(flag="--bare"), seen).holds is True
+        assert engine.prove(Flag(flag="--bare", remove=True), seen).holds is False
+        assert engine.prove(Flag(flag="--absent"), seen).holds is False
+        assert engine.prove(Flag(flag="--absent", remove=True), seen).holds is True
+
+    def test_a_file_must_have_its_bytes_at_launch(self, engine: Engine) -> None:
+        """And something must name it."""
+        digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+        change = File(path="/srv/x.json", content=b"foo")
+        assert engine.prove(change, observe()).holds is False
+        assert engine.prove(change, observe(files={"/srv/x.json": "0" * 64})).holds is False
+        assert engine.prove(change, observe(files={"/srv/x.json": digest})).holds is None
+        assert engine.prove(change, observe("--made-up", "x.json", files={"/srv/x.json": digest})).holds is True
+
+    def test_evidence_says_what_was_seen(self, engine: Engine) -> None:
+        """In a sentence that names the member."""
+        proof = engine.prove(Flag(flag="--made-up", value="2"), observe("--made-up", "2"))
+        assert proof.member == "flag --made-up 2"
+        assert "--made-up 2" in proof.evidence

@@ -1,0 +1,25 @@
+import pytest
+
+from knowngood.engines.command import Command
+from knowngood.engines.llamacpp import LlamaCpp
+from knowngood.engines.openai import OpenAI
+from knowngood.ports import Engine
+from knowngood.testing.engine_suite import EngineSuite
+
+
+class TestLlamaCpp(EngineSuite):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return LlamaCpp()
+
+
+class TestOpenAI(EngineSuite):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return OpenAI()
+
+
+class TestCommand(EngineSuite):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Command()
