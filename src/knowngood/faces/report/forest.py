@@ -84,17 +84,15 @@ def noise_band(axis: Axis, spread: float, *, top: float, bottom: float) -> Node:
     return box(low, top, high - low, bottom - top, "band")
 
 
-def reference_lines(axis: Axis, worthwhile: float, *, top: float, bottom: float, named: bool = True) -> list[Node]:
+def reference_lines(axis: Axis, worthwhile: float, *, top: float, bottom: float) -> list[Node]:
     """The line of no effect and the line of the smallest effect worth keeping."""
     zero, worth = axis.at(0.0), axis.at(ln(worthwhile))
-    marks: list[Node] = [
+    return [
         line((zero, top - 4), (zero, bottom), "zero"),
         line((worth, top - 4), (worth, bottom), "worth"),
+        words((zero - 3, top - 11), "no effect", "tick", anchor="end"),
+        words((worth + 3, top - 11), "worthwhile", "tick worth-name"),
     ]
-    if named:
-        marks.append(words((zero - 3, top - 11), "no effect", "tick", anchor="end"))
-        marks.append(words((worth + 3, top - 11), f"worthwhile {percent(worthwhile)}", "tick worth-name"))
-    return marks
 
 
 def estimate(axis: Axis, found: tuple[float, float, float], *, y: float, kind: str = "") -> list[Node]:

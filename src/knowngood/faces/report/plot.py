@@ -46,7 +46,11 @@ def draw_overview(state: LabState, config: LabConfig) -> str:
         marks += waterfall.axis_labels(axis, top=y, bottom=bottom)
         marks += waterfall.rows(steps, axis, top=y, left=EDGE, right=WIDTH - EDGE)
         y = bottom + AXIS + 6
-    heading = f"All {count(len(trials), 'trial')}: effect and its 90% interval" if trials else "No trial yet"
+    heading = (
+        f"All {count(len(trials), 'trial')}: effect, 90% interval; worthwhile is {percent(config.worthwhile)}"
+        if trials
+        else "No trial yet"
+    )
     marks.append(words((EDGE, y + 6), heading, "heading"))
     y += HEADING + 10
     if trials:

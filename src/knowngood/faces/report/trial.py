@@ -107,27 +107,26 @@ def drawings(contents: Contents, trial: Trial) -> Markup | None:
     differences = pair_differences(trial, contents.config.direction)
     spread = noise_spread(contents.state)
     metric = contents.metric
+    known = [launch.value for launch in earlier_baselines(contents.state, trial)]
     shown: list[Node] = []
     if differences or (trial.verdict and interval(trial.verdict)):
         forest = pair_forest(
             f"{trial.id}-pairs", differences, trial.verdict, worthwhile=contents.config.worthwhile, spread=spread
         )
-        band = (
-            f" Shaded: ±{math.expm1(spread):.1%}, how far two launches of the same thing usually differ."
-            if spread
-            else ""
-        )
-        shown.append(captioned(forest, "Candidate over baseline, pair by pair", f"More is better.{band}"))
+        note = f"Right of zero is better. Dashed: worthwhile, {percent(contents.config.worthwhile)}."
+        if spread:
+            note += f" Shaded: ±{math.expm1(spread):.1%}, how far two launches of the same thing usually differ."
+        shown.append(captioned(forest, "Candidate over baseline, pair by pair", note))
     timeline = launch_timeline(
         f"{trial.id}-time",
         trial,
         metric=metric,
         workload=contents.config.workloads[0].name,
-        known=[launch.value for launch in earlier_baselines(contents.state, trial)],
+        known=known,
     )
     repeats = "; ".join(f"pair {repeat.pair + 1}: {repeat.why}" for repeat in trial.repeats)
     notes = [f"Crossed out, does not count: {repeats}."] if repeats else []
-    if all(launch.arm == "candidate" for launch in trial.launches):
+    if known and all(launch.arm == "candidate" for launch in trial.launches):
         notes.append("The baseline was not launched: the dashed line is the level of its earlier launches.")
     shown.append(
         captioned(
