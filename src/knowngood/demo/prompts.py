@@ -5,9 +5,14 @@ the rows, and n-gram speculation (``ngram-simple``) had 352 to 364 of the 384 to
 list of equal rows of digits, tried too, is not continued: the model closes it.
 """
 
+import itertools
 import json
+from collections.abc import Sequence
 
 PLACES = ("oslo", "lima", "cairo", "quito", "hanoi", "accra", "dakar", "sofia", "riga", "minsk", "kyiv", "tunis")
+OTHER_PLACES = ("bern", "rome", "delhi", "seoul", "tokyo", "perth", "lagos", "havana")
+"""For the answers guard: a prompt that was answered before it is measured would come out of the prompt cache."""
+
 ROWS = 4
 
 SHAPES: tuple[tuple[str, str], ...] = (
@@ -19,14 +24,14 @@ SHAPES: tuple[tuple[str, str], ...] = (
 """Row, and the begin of the next one; JSON, YAML, SQL, HTML. A text that ends inside a row is continued most surely."""
 
 
-def prompts() -> tuple[str, ...]:
-    """All prompts: one a place, the shapes in turn."""
+def prompts(places: Sequence[str]) -> tuple[str, ...]:
+    """One prompt a place, the shapes in turn."""
     return tuple(
         (row * ROWS + begin).format(place=place)
-        for place, (row, begin) in zip(PLACES, SHAPES * (len(PLACES) // len(SHAPES)), strict=True)
+        for place, (row, begin) in zip(places, itertools.cycle(SHAPES), strict=False)
     )
 
 
-def prompt_file() -> str:
+def prompt_file(places: Sequence[str]) -> str:
     """The prompts as JSON lines."""
-    return "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts())
+    return "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts(places))
