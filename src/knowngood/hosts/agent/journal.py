@@ -261,7 +261,6 @@ class Journal:
             self._shelf.forget(record)
             return self._status(record, tuple(undo.notes))
         except (OSError, JournalError) as error:
-            record = self._shelf.find(record.id) or record
             why = describe_error(error) if isinstance(error, OSError) else str(error)
             state = WORDS[DONE] if record.state == DONE else UNFINISHED
             return Status(record.id, state, {}, (why,))
