@@ -12,6 +12,8 @@ Priority = Literal["realtime", "nice", "normal"]
 # A real-time process that never waits would take its core from everybody. One that used this much CPU without
 # waiting is no longer a client that answers events; it is made an ordinary process.
 _LONGEST_BURST_US: Final = 200_000
+# Above a server that somebody put on the lowest real-time priority, below the kernel's own threads, which are at 50.
+_LEVEL: Final = 20
 
 
 def raise_priority() -> Priority:
@@ -23,7 +25,7 @@ def raise_priority() -> Priority:
         signal.signal(signal.SIGXCPU, lambda _signal, _frame: _become_ordinary())
         _, hard = resource.getrlimit(resource.RLIMIT_RTTIME)
         resource.setrlimit(resource.RLIMIT_RTTIME, (_LONGEST_BURST_US, hard))
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_LEVEL))
     except (OSError, ValueError):
         return _be_nice()
     return "realtime"

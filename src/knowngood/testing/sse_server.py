@@ -27,6 +27,8 @@ _HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
 )
+# Above real-time clients, or they would delay what they are held against.
+_LEVEL = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     port, realtime, schedule = _parse(sys.argv[1:] if argv is None else argv)
     if realtime:
         with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(2))
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_LEVEL))
     gc.freeze()
     gc.disable()
     # The timers of epoll count whole milliseconds, those of select() microseconds.
