@@ -7,28 +7,31 @@ import difflib
 import os
 import time
 from collections.abc import Sequence
-from importlib.metadata import entry_points
+from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
 from knowngood.config import LabConfig, find_lab, load_experiment, load_lab
 from knowngood.errors import NotFound, UsageError
-from knowngood.flow.bench import Bench, Examiner, Memory, Reporter
-from knowngood.flow.doctor import Examination
+from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
-from knowngood.flow.preview import Preview
 from knowngood.hosts.local import LocalHost
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
-from knowngood.ports import Engine, Host, Load
+from knowngood.plugins import engine_names, load_engine
+from knowngood.ports import Host, Load
 from knowngood.reason.fold import LabState, Trial
-from knowngood.reason.rank import Ranked
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:  # a quick command must not wait for what it does not use
+    from knowngood.flow.doctor import Examination
+    from knowngood.flow.preview import Preview
+    from knowngood.reason.rank import Ranked
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
@@ -89,21 +92,27 @@ class Lab:
         """Everything the lab knows."""
         return self.memory.state
 
-    def bench(self) -> Bench:
-        """Lay the tools out for a procedure."""
-        scratch = self.folder / "runs"
-        scratch.mkdir(parents=True, exist_ok=True)
-        return Bench(
+    def site(self) -> Site:
+        """The lab and its host, for procedures that measure nothing."""
+        return Site(
             config=self.config,
             host=self.host,
-            engine=open_engine(self.config.server.engine),
-            load=open_load(self.config),
-            examiner=open_examiner(self.config),
             memory=self.memory,
             artifacts=self.artifacts,
-            scratch=scratch,
+            scratch=self.folder / "runs",
             show=self.show,
             now=time.time,
+        )
+
+    def bench(self) -> Bench:
+        """The site with the tools that measure laid out."""
+        site = self.site()
+        site.scratch.mkdir(parents=True, exist_ok=True)
+        return Bench(
+            **{field.name: getattr(site, field.name) for field in fields(site)},
+            engine=load_engine(self.config.server.engine),
+            load=open_load(self.config),
+            examiner=open_examiner(self.config),
         )
 
     def baseline(self) -> Baseline:
@@ -122,10 +131,10 @@ class Lab:
         """Say whether the host is at known-good. Starts nothing and changes nothing."""
         from knowngood.flow.recover import drifted, holder  # noqa: PLC0415
 
-        bench = self.bench()
-        running = holder(bench)
-        left = () if running else left_over(bench)
-        drift = drifted(bench)
+        site = self.site()
+        running = holder(site)
+        left = () if running else left_over(site)
+        drift = drifted(site)
         baseline = self.state.baseline
         return Status(
             known_good=not (running or left or drift),
@@ -141,13 +150,13 @@ class Lab:
         """Bring the host back to known-good after work was cut off; returns what that took, one line each."""
         from knowngood.flow.recover import recover  # noqa: PLC0415
 
-        return recover(self.bench())
+        return recover(self.site())
 
     def undo(self) -> Trial:
         """Take the last keep back; returns its trial."""
         from knowngood.flow.recover import undo  # noqa: PLC0415
 
-        return undo(self.bench())
+        return undo(self.site())
 
     def trial(self, name: str) -> Trial:
         """Find a trial by its id, or the newest one of a hypothesis by its name.
@@ -179,7 +188,7 @@ class Lab:
             raise UsageError(f"two experiments are called {twice}", hint="give each its own name")
         return tuple(found)
 
-    def plan(self) -> tuple[Ranked, ...]:
+    def plan(self) -> "tuple[Ranked, ...]":
         """Hypotheses, the most promising first."""
         from knowngood.reason.rank import rank  # noqa: PLC0415
 
@@ -201,13 +210,13 @@ class Lab:
         chosen = find_profile(profile or self.config.verdict.profile)
         return mde(chosen, noise_floor(self.state.noise), self.config.worthwhile)
 
-    def preview(self, hypothesis: Hypothesis, *, profile: str = "") -> Preview:
+    def preview(self, hypothesis: Hypothesis, *, profile: str = "") -> "Preview":
         """Say what a trial would do and cost; see ``flow.preview.preview``."""
         from knowngood.flow.preview import preview  # noqa: PLC0415
 
         return preview(self.bench(), hypothesis, profile=profile)
 
-    def examine(self, *, watch_s: float) -> Examination:
+    def examine(self, *, watch_s: float) -> "Examination":
         """Look at the host without starting anything; see ``flow.doctor.examine``."""
         from knowngood.flow.doctor import examine  # noqa: PLC0415
 
@@ -271,20 +280,6 @@ def open_host(address: str) -> Host:
     if address != "local":
         raise UsageError(f"[host] address is {address!r}", hint='this version knows "local"')
     return LocalHost()
-
-
-def open_engine(name: str) -> Engine:
-    """Load an engine, built in or a plugin's, by its name.
-
-    Raises:
-        UsageError: There is none; the hint names the nearest.
-    """
-    known = {entry.name: entry for entry in entry_points(group="knowngood.engines")}
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(known))}"
-        raise UsageError(f"[server] engine is {name!r}", hint=hint)
-    return cast("Engine", known[name].load()())
 
 
 def open_load(config: LabConfig) -> Load:
@@ -354,7 +349,7 @@ def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tu
     from knowngood.flow.adopt import adopt, lab_text, launch_of  # noqa: PLC0415
 
     if engine:
-        open_engine(engine)
+        load_engine(engine)
     launch, notes = launch_of(words) if pid is None else adopt(pid)
     return lab_text(launch, engine=engine), notes
 
@@ -371,8 +366,8 @@ def diagnose_log(path: Path, *, engine: str) -> Diagnosis:
     """
     from knowngood.reason.diagnose import diagnose  # noqa: PLC0415
 
-    names = [engine] if engine else [entry.name for entry in entry_points(group="knowngood.engines")]
-    rules = [rule for name in names for rule in open_engine(name).rules]
+    names = (engine,) if engine else engine_names()
+    rules = [rule for name in names for rule in load_engine(name).rules]
     try:
         with open(0 if str(path) == "-" else path, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
             return diagnose(lines, rules)

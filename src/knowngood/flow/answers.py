@@ -9,7 +9,7 @@ from knowngood.errors import LoadError
 from knowngood.flow.bench import Bench
 from knowngood.flow.server import Server
 from knowngood.model.evidence import AnswerCheck, Arm
-from knowngood.reason.answers import Answer, Comparison, check
+from knowngood.reason.answers import PROMPTS, Answer, Comparison, check
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,27 +102,3 @@ def read_prompts(bench: Bench) -> tuple[str, ...]:
     if len(lines) < table.count:
         raise LoadError(f"{path} has {len(lines)} prompts, {table.count} are wanted", hint="lower [answers] count")
     return tuple(lines[: table.count])
-
-
-PROMPTS = (
-    "The capital of France is",
-    "Water boils at a temperature of",
-    "A list of the days of the week: Monday,",
-    'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
-    "The three primary colours are",
-    "Photosynthesis is the process by which plants",
-    "SELECT name, age FROM users WHERE",
-    "In 1969, the first man on the Moon was",
-    'Translate to French: "Good morning, my friend."',
-    "The chemical symbol for gold is",
-    "Once upon a time, in a small village by the sea,",
-    '{"name": "Ada", "age": 36, "languages": [',
-    "To make tea, you first have to",
-    "The largest planet of the solar system is",
-    "for (int i = 0; i < 10; i++) {",
-    "The opposite of hot is",
-    "Shakespeare wrote plays such as",
-    "One, two, three, four, five,",
-    "The heart pumps blood through",
-    "An algorithm is a sequence of",
-)

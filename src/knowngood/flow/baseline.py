@@ -7,9 +7,9 @@ import msgspec
 from knowngood.errors import CheckFailed, KnowngoodError
 from knowngood.flow.bench import Bench
 from knowngood.flow.facts import host_facts, server_facts
-from knowngood.flow.launch import Arms, Slot, measure_launch
+from knowngood.flow.launch import Slot, measure_launch
 from knowngood.flow.pairs import MAKE_QUIET, REPEATS
-from knowngood.flow.preflight import lab_prefix, require_known_good, workload_digest
+from knowngood.flow.preflight import Arms, lab_prefix, require_known_good, workload_digest
 from knowngood.flow.server import Server
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet

@@ -66,15 +66,12 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """A lab with its tools laid out.
+class Site:
+    """A lab and its host: enough to look, to recover and to undo.
 
     Attributes:
         config: The lab's settings.
         host: Machine that the server runs on.
-        engine: What is special about the server.
-        load: Benchmark client.
-        examiner: Asks for greedy answers.
         memory: Events and state.
         artifacts: Raw samples and logs.
         scratch: Directory for files of work under way.
@@ -84,9 +81,6 @@ class Bench:
 
     config: LabConfig
     host: Host
-    engine: Engine
-    load: Load
-    examiner: Examiner
     memory: Memory
     artifacts: Artifacts
     scratch: Path
@@ -102,3 +96,18 @@ class Bench:
     def stop_grace_s(self) -> float:
         """Time that a server gets to end by itself, in seconds."""
         return seconds(self.config.server.stop_grace, where="[server] stop_grace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench(Site):
+    """A site with the tools that measure laid out.
+
+    Attributes:
+        engine: What is special about the server.
+        load: Benchmark client.
+        examiner: Asks for greedy answers.
+    """
+
+    engine: Engine
+    load: Load
+    examiner: Examiner

@@ -12,32 +12,13 @@ import msgspec
 from knowngood.errors import CheckFailed, LoadError
 from knowngood.flow.bench import Bench
 from knowngood.flow.journal import applied
+from knowngood.flow.preflight import Arms
 from knowngood.flow.server import Server, died, launched
-from knowngood.model.change import ChangeSet
 from knowngood.model.evidence import Arm, CpuReading, LaunchRecord, Proof, RunRecord
-from knowngood.model.files import FileEdit
-from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
 
 Again = Callable[[Sequence[float]], bool]
 """Whether the objective must be run once more in this launch, given its values so far."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arms:
-    """Both sides of a comparison.
-
-    Attributes:
-        baseline: How the known-good server is started.
-        candidate: How the candidate is started.
-        changes: The change set between them.
-        edits: Its file edits, planned.
-    """
-
-    baseline: LaunchSpec
-    candidate: LaunchSpec
-    changes: ChangeSet
-    edits: tuple[FileEdit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

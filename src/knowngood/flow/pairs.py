@@ -7,8 +7,8 @@ import msgspec
 from knowngood.errors import CheckFailed
 from knowngood.flow.answers import AnswerDesk, read_prompts
 from knowngood.flow.bench import Bench
-from knowngood.flow.launch import Arms, Slot, measure_launch
-from knowngood.flow.preflight import lab_prefix
+from knowngood.flow.launch import Slot, measure_launch
+from knowngood.flow.preflight import Arms, lab_prefix
 from knowngood.flow.server import Server
 from knowngood.model.events import AnswersChecked, LaunchMeasured, PairRepeated
 from knowngood.model.evidence import Arm, LaunchRecord

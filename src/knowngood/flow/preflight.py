@@ -2,49 +2,69 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
 from knowngood.errors import Quarantined, Refused, UsageError
-from knowngood.flow.bench import Bench
+from knowngood.flow.bench import Bench, Site
 from knowngood.flow.journal import plan_edits
-from knowngood.flow.launch import Arms
 from knowngood.model.baseline import Baseline
+from knowngood.model.change import ChangeSet
+from knowngood.model.files import FileEdit
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.launch import LaunchSpec
 from knowngood.reason.findings import dead_end
 
 
-def require_known_good(bench: Bench) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arms:
+    """Both sides of a comparison.
+
+    Attributes:
+        baseline: How the known-good server is started.
+        candidate: How the candidate is started.
+        changes: The change set between them.
+        edits: Its file edits, planned.
+    """
+
+    baseline: LaunchSpec
+    candidate: LaunchSpec
+    changes: ChangeSet
+    edits: tuple[FileEdit, ...] = ()
+
+
+def require_known_good(site: Site) -> None:
     """Refuse to work on a host that earlier work was cut off on.
 
     Raises:
         Quarantined: A transaction, a server or a trial is left over.
     """
-    left = left_over(bench)
+    left = left_over(site)
     if left:
         raise Quarantined(
             f"earlier work was cut off: {'; '.join(left)}", hint="run `knowngood recover` first", left=left
         )
 
 
-def left_over(bench: Bench) -> tuple[str, ...]:
+def left_over(site: Site) -> tuple[str, ...]:
     """What earlier work left behind, one line each; empty if the host is at known-good."""
-    kept = bench.memory.state.baseline.transactions if bench.memory.state.baseline else ()
+    kept = site.memory.state.baseline.transactions if site.memory.state.baseline else ()
     return (
-        *(f"{name} never ended" for name in bench.memory.state.unfinished),
+        *(f"{name} never ended" for name in site.memory.state.unfinished),
         *(
             f"file edits {tx.id} are {tx.state}"
-            for tx in bench.host.journal.transactions()
-            if tx.state != "kept" or (tx.id.startswith(lab_prefix(bench)) and tx.id not in kept)
+            for tx in site.host.journal.transactions()
+            if tx.state != "kept" or (tx.id.startswith(lab_prefix(site)) and tx.id not in kept)
         ),
-        *(f"a server of ours still runs as process {process.pid}" for process in bench.host.strays()),
+        *(f"a server of ours still runs as process {process.pid}" for process in site.host.strays()),
     )
 
 
-def lab_prefix(bench: Bench) -> str:
+def lab_prefix(site: Site) -> str:
     """Start of the names of this lab's launches and transactions: the journal serves all labs of a machine."""
-    return hashlib.sha256(str(bench.config.root).encode()).hexdigest()[:8] + "-"
+    return hashlib.sha256(str(site.config.root).encode()).hexdigest()[:8] + "-"
 
 
 def require_baseline(bench: Bench) -> Baseline:

@@ -3,7 +3,7 @@
 import msgspec
 
 from knowngood.errors import Busy, HostError, UsageError
-from knowngood.flow.bench import Bench
+from knowngood.flow.bench import Site
 from knowngood.flow.preflight import left_over
 from knowngood.model.events import KeepUndone, Recovered
 from knowngood.reason.edits import digest
@@ -12,36 +12,36 @@ from knowngood.reason.fold import Trial
 SAMPLES = ".jsonl.gz"
 
 
-def holder(bench: Bench) -> str:
+def holder(site: Site) -> str:
     """Who holds the host now, in words; empty if nobody does."""
     try:
-        with bench.host.lease(purpose="a look at the status"):
+        with site.host.lease(purpose="a look at the status"):
             return ""
     except Busy as error:
         return error.message
 
 
-def drifted(bench: Bench) -> tuple[str, ...]:
+def drifted(site: Site) -> tuple[str, ...]:
     """Managed files that are not what the baseline says."""
-    baseline = bench.memory.state.baseline
+    baseline = site.memory.state.baseline
     if baseline is None:
         return ()
-    return tuple(path for path, known in baseline.files.items() if current_digest(bench, path) != known)
+    return tuple(path for path, known in baseline.files.items() if current_digest(site, path) != known)
 
 
-def current_digest(bench: Bench, path: str) -> str:
+def current_digest(site: Site, path: str) -> str:
     """SHA-256 of what stands at a path; empty for no file, a word for what is no regular file."""
     try:
-        return digest(bench.host.look(path)) or ""
+        return digest(site.host.look(path)) or ""
     except HostError:
         return "unreadable"
 
 
-def recover(bench: Bench) -> tuple[str, ...]:
+def recover(site: Site) -> tuple[str, ...]:
     """End leftover servers, undo leftover edits, close what never ended.
 
     Args:
-        bench: The lab's tools.
+        site: The lab and its host.
 
     Returns:
         What that took, one line each; empty if the host was at known-good.
@@ -50,40 +50,38 @@ def recover(bench: Bench) -> tuple[str, ...]:
         Busy: Somebody works on the host: nothing is left over then.
         RevertFailed: A file was edited by somebody else since; it was left alone.
     """
-    with bench.host.lease(purpose=f"recover in {bench.config.root}"):
-        state = bench.memory.state
+    with site.host.lease(purpose=f"recover in {site.config.root}"):
+        state = site.memory.state
         did: list[str] = []
-        for process in bench.host.strays():
-            process.stop(grace_s=bench.stop_grace_s)
+        for process in site.host.strays():
+            process.stop(grace_s=site.stop_grace_s)
             did.append(f"ended a server of ours, process {process.pid}")
         wanted = state.baseline.transactions if state.baseline else ()
-        settled = bench.host.journal.recover(keep=wanted)
+        settled = site.host.journal.recover(keep=wanted)
         did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
-        did += [f"{name} was cut off; {rescue(bench, name)}" for name in state.unfinished]
+        did += [f"{name} was cut off; {rescue(site, name)}" for name in state.unfinished]
         if did:
-            bench.memory.record(Recovered(at=bench.now(), did=tuple(did)))
-        return (*did, *(f"still left over: {line}" for line in left_over(bench)))
+            site.memory.record(Recovered(at=site.now(), did=tuple(did)))
+        return (*did, *(f"still left over: {line}" for line in left_over(site)))
 
 
-def rescue(bench: Bench, run: str) -> str:
+def rescue(site: Site, run: str) -> str:
     """Keep the raw samples of a launch that was cut off: requests that had finished stay readable."""
-    state = bench.memory.state
+    state = site.memory.state
     launches = state.runs[run].launches if run in state.runs else state.trials[run].launches
     known = {record.samples for launch in launches for record in launch.runs}
-    cut = [
-        bench.artifacts.put(path) for path in sorted(bench.scratch.glob(f"*{run}-*{SAMPLES}")) if path.stat().st_size
-    ]
+    cut = [site.artifacts.put(path) for path in sorted(site.scratch.glob(f"*{run}-*{SAMPLES}")) if path.stat().st_size]
     new = [one[:12] for one in cut if one not in known]
     return f"{len(launches)} launches are kept" + (
         f", and finished requests as artifact {', '.join(new)}" if new else ""
     )
 
 
-def undo(bench: Bench) -> Trial:
+def undo(site: Site) -> Trial:
     """Take the last keep back.
 
     Args:
-        bench: The lab's tools.
+        site: The lab and its host.
 
     Returns:
         The trial whose keep was taken back.
@@ -92,8 +90,8 @@ def undo(bench: Bench) -> Trial:
         UsageError: Nothing is kept.
         RevertFailed: A file was edited by somebody else since; it was left alone.
     """
-    with bench.host.lease(purpose=f"undo in {bench.config.root}"):
-        state = bench.memory.state
+    with site.host.lease(purpose=f"undo in {site.config.root}"):
+        state = site.memory.state
         now = state.baseline
         if now is None or not now.kept:
             raise UsageError("nothing is kept", hint="`knowngood plan` shows every trial and its verdict")
@@ -101,7 +99,7 @@ def undo(bench: Bench) -> Trial:
         before = next(one for one in reversed(state.baselines) if one.kept == now.kept[:-1])
         for tx in reversed(now.transactions):
             if tx not in before.transactions:
-                bench.host.journal.revert(tx)
+                site.host.journal.revert(tx)
         restored = msgspec.structs.replace(before, version=now.version + 1, facts=now.facts)
-        bench.memory.record(KeepUndone(at=bench.now(), trial=trial.id, baseline=restored))
+        site.memory.record(KeepUndone(at=site.now(), trial=trial.id, baseline=restored))
         return trial

@@ -12,9 +12,8 @@ import msgspec
 from knowngood.config import better_direction
 from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
 from knowngood.flow.bench import Bench
-from knowngood.flow.launch import Arms
 from knowngood.flow.pairs import Pairs
-from knowngood.flow.preflight import lab_prefix, plan_trial, require_baseline, require_known_good
+from knowngood.flow.preflight import Arms, lab_prefix, plan_trial, require_baseline, require_known_good
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, TrialEnded, TrialStarted

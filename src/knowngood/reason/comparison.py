@@ -68,8 +68,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             half_pair_counts=half_pair_counts,
         )
         for launch in launches:
-            for value in self.values(launch):
-                judge.add(arm=launch.arm, value=value, at=launch.started_at)
+            judge.add(arm=launch.arm, value=launch.value, at=launch.started_at, verified=True)
         return judge
 
     def verdict(self, launches: Sequence[LaunchRecord]) -> Verdict | None:
@@ -88,10 +87,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         for value in values:
             judge.add(arm=arm, value=value, at=at)
         return judge.same_launch
-
-    def values(self, launch: LaunchRecord) -> list[float]:
-        """The objective's values in a launch, in order."""
-        return [run.metrics[self.metric] for run in launch.runs if run.workload == self.objective]
 
     def reject(self, launches: Sequence[LaunchRecord], guard: GuardResult) -> Verdict:
         """The verdict on a candidate that a guard stops."""
