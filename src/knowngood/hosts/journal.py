@@ -37,7 +37,7 @@ class LocalJournal:
 
     def __init__(self, state: Path) -> None:
         self._state = state
-        self._agent = agent.Journal(str(state), scripts=scripts())
+        self._agent = agent.Journal(str(state))
 
     def apply(self, tx: str, edits: Sequence[FileEdit]) -> Transaction:
         """Put a set of edits on the host; asked again with the same id, answer with its state.
@@ -47,8 +47,10 @@ class LocalJournal:
             Refused: The host cannot take the set; everything is as before.
             RevertFailed: It failed, and somebody else's edit is in the way of putting everything back.
         """
+        # Only a change needs the recovery scripts on the host; joining them costs a cheap command too much.
+        journal = agent.Journal(str(self._state), scripts=scripts())
         with self._mapped(tx):
-            return transaction(self._agent.apply(tx, [plan.Edit(e.path, e.before, e.after) for e in edits]))
+            return transaction(journal.apply(tx, [plan.Edit(e.path, e.before, e.after) for e in edits]))
 
     def revert(self, tx: str) -> Transaction:
         """Bring every file of a transaction, applied or kept, back to what it was.

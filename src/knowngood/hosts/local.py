@@ -32,7 +32,7 @@ class LocalHost:
 
     def __init__(self, state: Path | None = None) -> None:
         own = state is not None or ENV_STATE in os.environ
-        self._state = state or state_directory()
+        self._state = (state or state_directory()).absolute()
         self._lease = self._state / lease.NAME if own else lease.shared_path()
         self._runs = Runs(self._state / "runs")
         self._journal = LocalJournal(self._state)
