@@ -354,11 +354,11 @@ def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tu
     return lab_text(launch, engine=engine), notes
 
 
-def diagnose_log(path: Path, *, engine: str) -> Diagnosis:
+def diagnose_log(log: Path | str, *, engine: str = "") -> Diagnosis:
     """Read the root cause out of a log; needs no lab.
 
     Args:
-        path: The log; ``-`` is standard input.
+        log: Path of the log (``-`` is standard input), or its text if that has more than one line.
         engine: Whose log it is; empty tries the rules of every engine.
 
     Raises:
@@ -368,8 +368,10 @@ def diagnose_log(path: Path, *, engine: str) -> Diagnosis:
 
     names = (engine,) if engine else engine_names()
     rules = [rule for name in names for rule in load_engine(name).rules]
+    if isinstance(log, str) and "\n" in log:
+        return diagnose(log.splitlines(), rules)
     try:
-        with open(0 if str(path) == "-" else path, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
+        with open(0 if str(log) == "-" else log, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
             return diagnose(lines, rules)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error
+        raise UsageError(f"{log} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error

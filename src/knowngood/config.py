@@ -25,7 +25,11 @@ SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``[host]``: where the server runs."""
+    """``[host]``: where the server runs.
+
+    Attributes:
+        address: ``local``: the machine that knowngood runs on.
+    """
 
     address: str = "local"
 
@@ -59,7 +63,13 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ObjectiveTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``[objective]``: the one metric that decides."""
+    """``[objective]``: the one metric that decides.
+
+    Attributes:
+        metric: Name of a metric of the first workload (see docs/explanation/load.md).
+        direction: ``higher`` or ``lower`` is better; empty means what the metric's name implies.
+        worthwhile: Smallest gain worth keeping.
+    """
 
     metric: str = "output_tok_s"
     direction: Literal["higher", "lower", ""] = ""

@@ -1,18 +1,27 @@
 """Entry points become ports. Built-ins use the same door as everybody else; a plugin is loaded when it is asked for."""
 
 import difflib
-from importlib.metadata import entry_points
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from knowngood.errors import UsageError
 from knowngood.ports import Engine
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 ENGINES = "knowngood.engines"
+
+
+def entries() -> "dict[str, EntryPoint]":
+    """Name to entry point of every engine that is installed."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  (10 ms that a quick command does not need)
+
+    return {entry.name: entry for entry in entry_points(group=ENGINES)}
 
 
 def engine_names() -> tuple[str, ...]:
     """Names of all engines that are installed."""
-    return tuple(sorted(entry.name for entry in entry_points(group=ENGINES)))
+    return tuple(sorted(entries()))
 
 
 def load_engine(name: str) -> Engine:
@@ -21,7 +30,7 @@ def load_engine(name: str) -> Engine:
     Raises:
         UsageError: There is none, or it cannot be loaded; the hint names the nearest.
     """
-    known = {entry.name: entry for entry in entry_points(group=ENGINES)}
+    known = entries()
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(sorted(known))}"

@@ -22,7 +22,13 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits a request must keep to count for goodput; None means no limit. All in milliseconds."""
+    """Limits a request must keep to count for goodput; a limit that is not set does not count.
+
+    Attributes:
+        ttft_ms: Longest time to first token, in milliseconds.
+        tpot_ms: Longest mean time per further token, in milliseconds.
+        e2e_ms: Longest time to the last token, in milliseconds.
+    """
 
     ttft_ms: float | None = None
     tpot_ms: float | None = None
