@@ -10,13 +10,23 @@ ANSWERED = {"apply": "new", "keep": "new", "revert": "old", "revert kept": "old"
 
 
 def cuts(
-    scene: Scene, request: str, tally: Tally, *, cap: int = 128, without_pre_images: bool = False
+    scene: Scene,
+    request: str,
+    tally: Tally,
+    *,
+    cap: int = 128,
+    exchange: bool = True,
+    without_pre_images: bool = False,
 ) -> Iterator[str]:
     """Cut the power at every operation of a request, recover, compare."""
     scene.build()
     good = scene.contents()
     for count, answered, image in power_cuts(
-        scene, lambda: prepare(scene, request)[1], cap=cap, without_pre_images=without_pre_images
+        scene,
+        lambda: prepare(scene, request)[1],
+        cap=cap,
+        exchange=exchange,
+        without_pre_images=without_pre_images,
     ):
         put(image, scene.root)
         tally.states += 1

@@ -8,10 +8,11 @@ from tests.crash.enumerate_faults import REQUESTS, Tally
 from tests.crash.scene import Scene, load_agent
 
 
+@pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "no-exchange"])
 @pytest.mark.parametrize("request_name", REQUESTS)
-def test_power_cut_anywhere(room: Path, request_name: str) -> None:
+def test_power_cut_anywhere(room: Path, request_name: str, *, exchange: bool) -> None:
     tally = Tally()
-    assert list(cuts(Scene(room / "disk", load_agent()), request_name, tally)) == []
+    assert list(cuts(Scene(room / "disk", load_agent()), request_name, tally, exchange=exchange)) == []
     assert tally.states > 2
 
 

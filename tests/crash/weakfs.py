@@ -197,7 +197,7 @@ def put(image: Image, root: Path) -> None:
 
 
 def power_cuts(
-    scene: Any, prepare: Callable[[], Callable[[Any], Any]], *, cap: int, without_pre_images: bool = False
+    scene: Any, prepare: Callable[[], Callable[[Any], Any]], *, cap: int, exchange: bool, without_pre_images: bool
 ) -> Iterator[tuple[int, bool, Image]]:
     """Run a request once; yield every image after every operation: number, whether the request had answered, image.
 
@@ -205,10 +205,11 @@ def power_cuts(
         scene: Where it plays.
         prepare: Builds the starting state and returns the request.
         cap: Most combinations of lost names at one point.
+        exchange: Whether the file system knows ``renameat2``.
         without_pre_images: Leave the stored pre-images out, to show that they are only the second line of defence.
     """
     request = prepare()
-    recording = Recording(scene.root, scene.agent)
+    recording = Recording(scene.root, scene.agent, exchange=exchange)
     request(scene.journal(recording.plug.disk))
     chance = random.Random(1)
     seen: set[int] = set()

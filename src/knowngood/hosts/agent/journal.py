@@ -211,7 +211,7 @@ class Journal:
         """Exchange all names, bytecode first: no interpreter may meet new source beside old bytecode."""
         for entry in plan.entries:
             if entry.kind == "park" and self._disk.status(entry.path) is not None:
-                move(self._disk, entry.path, entry.hold)
+                self._disk.rename(entry.path, entry.hold)
         for entry in plan.entries:
             if entry.is_file:
                 self._swap_in(entry)
@@ -229,7 +229,7 @@ class Journal:
             return
         try:
             if entry.post is None:
-                move(self._disk, entry.path, entry.hold)
+                self._disk.rename(entry.path, entry.hold)
             else:
                 exchange(self._disk, entry.hold, entry.path)
         except FileNotFoundError as error:

@@ -112,7 +112,7 @@ class Undo:
                 self.conflicts.append(f"{entry.hold} holds bytes of somebody else")
                 return
             self._disk.unlink(entry.hold)
-        move(self._disk, entry.path, entry.hold)
+        self._disk.rename(entry.path, entry.hold)
         if digest(self._disk, entry.hold) == entry.post:
             self._spent.append(entry.hold)
             return
@@ -175,10 +175,7 @@ class Undo:
         for entry in self._entries:
             if entry.kind == "park":
                 originals[entry.path] = entry.pre
-                if is_same_file(self._disk, entry.hold, entry.path):
-                    # Parked by link and unlink, cut off between them; renaming one of two links does nothing.
-                    self._disk.unlink(entry.hold)
-                elif self._disk.status(entry.hold) is not None:
+                if self._disk.status(entry.hold) is not None:
                     self._disk.rename(entry.hold, entry.path)
         for entry in self._entries:
             if entry.is_file:
