@@ -6,6 +6,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 
 class Progress:
@@ -43,7 +44,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Something a reader wants to keep."""
-        self.console.print(f"  {text}", markup=False)
+        self.console.print(Text.from_ansi(f"  {text}"), soft_wrap=True)
 
     def finish(self) -> None:
         """Take the live line away."""

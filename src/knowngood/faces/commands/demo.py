@@ -40,7 +40,8 @@ def command(*, folder: Path | None, quick: bool, as_json: bool) -> int:
     show.note(f"lab: {root}")
     experiments = make_demo_lab(root, quick=quick)
     lab = Lab(root, show=show)
-    measured = baseline_view(lab.state, lab.baseline(), metric=lab.config.objective.metric, mde=lab.mde())
+    recorded = lab.baseline()
+    measured = baseline_view(lab.state, recorded, metric=lab.config.objective.metric, mde=lab.mde())
     show.note(baseline(measured).replace("\n", "\n  "))
     trials: list[TrialView] = []
     for path in experiments:
