@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from knowngood.errors import UsageError
-from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch
+from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting
 from knowngood.model.hypothesis import Hypothesis, Prediction
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Lengths, Slo, Workload
@@ -29,9 +29,12 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         address: ``local``: the machine that knowngood runs on.
+        managed: Directories whose files `knowngood baseline` records, so that edits by hand are seen and captured;
+            absolute, or relative to the lab.
     """
 
     address: str = "local"
+    managed: tuple[str, ...] = ()
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,6 +135,11 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     answers_mode: Literal["same", "equivalent", "off"]
     answers: AnswersTable
     verdict: VerdictTable
+
+    @property
+    def managed(self) -> tuple[str, ...]:
+        """Managed directories, as absolute paths without links, each once."""
+        return tuple(dict.fromkeys(str((self.root / folder).resolve()) for folder in self.host.managed))
 
     @property
     def spec(self) -> LaunchSpec:
@@ -291,7 +299,10 @@ CHANGE_KEYS: dict[str, tuple[str, ...]] = {
     "env": ("value",),
     "flag": ("value", "remove", "append"),
     "file": ("from",),
+    "pin": ("deps",),
+    "setting": ("value", "read", "write"),
 }
+PINNED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[^*,;\s]+")
 
 
 def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change:
@@ -326,12 +337,39 @@ def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change
             return File(path=on_host(table["file"], folder), content=content, source=table["from"])
         case "env":
             return Env(name=table["env"], value=None if value is None else str(value))
+        case "pin":
+            return read_pin(table, where=where)
+        case "setting":
+            return read_setting(table, where=where)
         case _:
             return convert(
                 {**table, "value": None if value is None else str(value)},
                 Flag,
                 where=where,
             )
+
+
+def read_pin(table: Mapping[str, Any], *, where: str) -> Pin:
+    """Check a ``pin``: exactly one version."""
+    pin = convert({"requirement": str(table["pin"]).replace(" ", ""), **omit(table, "pin")}, Pin, where=where)
+    if not PINNED.fullmatch(pin.requirement):
+        raise UsageError(
+            f"{where}: pin is {table['pin']!r}", hint='exactly one version, such as "flashinfer-python==0.6.17"'
+        )
+    return pin
+
+
+def read_setting(table: Mapping[str, Any], *, where: str) -> Setting:
+    """Check a ``setting``: a path or sysctl name, or a name with both commands."""
+    if "value" not in table:
+        raise UsageError(f"{where} (setting) has no value", hint='say what to set: value = "never"')
+    values = {**omit(table, "setting"), "name": table["setting"], "value": str(table["value"])}
+    setting = convert(values, Setting, where=where)
+    if bool(setting.read) != bool(setting.write):
+        raise UsageError(f"{where}: read and write belong together", hint="a command that prints it, one that sets it")
+    if setting.write and not any("{value}" in word for word in setting.write):
+        raise UsageError(f"{where}: write names no {{value}}", hint='such as write = ["tool", "--set", "{value}"]')
+    return setting
 
 
 def on_host(path: str, folder: Path) -> str:

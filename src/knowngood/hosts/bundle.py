@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-MODULES = ("files", "plan", "shelf", "undo", "journal", "main")
+MODULES = ("files", "plan", "shelf", "undo", "journal", "settings", "main")
 HEADER = '''#!/usr/bin/env python3
 """Undo what knowngood changed on this host, without knowngood.
 

@@ -16,6 +16,7 @@ from knowngood.hosts.family import MARKER, Family
 from knowngood.hosts.journal import ENV_STATE, LocalJournal, state_directory
 from knowngood.hosts.process import LocalProcess
 from knowngood.hosts.runs import Launch, Runs, has_other_controller
+from knowngood.hosts.settings import LocalSettings
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Completed
 
@@ -36,6 +37,7 @@ class LocalHost:
         self._lease = self._state / lease.NAME if own else lease.shared_path()
         self._runs = Runs(self._state / "runs")
         self._journal = LocalJournal(self._state)
+        self._settings = LocalSettings(self._state)
         self._ours: set[str] = set()
 
     @property
@@ -47,6 +49,11 @@ class LocalHost:
     def journal(self) -> LocalJournal:
         """The machine's journal of file edits."""
         return self._journal
+
+    @property
+    def settings(self) -> LocalSettings:
+        """The machine's journal of settings."""
+        return self._settings
 
     def run(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
         """Run a program to its end, with an empty input; ``env`` is added to the environment.

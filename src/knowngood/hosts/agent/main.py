@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from .journal import UNFINISHED, Journal, Status
 from .plan import JournalError
+from .settings import SettingsBook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,7 @@ def main(arguments: Sequence[str], home: str) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     try:
-        answers = run(Journal(home), words)
+        answers = run(Journal(home), SettingsBook(home), words)
     except (JournalError, OSError) as error:
         sys.stderr.write(f"recover.py: {error}\n")
         return FAILED_STATUS
@@ -53,16 +54,16 @@ def main(arguments: Sequence[str], home: str) -> int:
     return FAILED_STATUS if any(answer.state == UNFINISHED for answer in answers) else 0
 
 
-def run(journal: Journal, words: list[str]) -> list[Status] | None:
-    """Carry out a command; None if it is none."""
+def run(journal: Journal, settings: SettingsBook, words: list[str]) -> list[Status] | None:
+    """Carry out a command on edits and settings; None if it is none."""
     if words in ([], ["recover"]):
-        return journal.recover()
+        return [*settings.recover(), *journal.recover()]
     if words == ["list"]:
-        return journal.transactions()
-    if len(words) == len(("revert", "ID")) and words[0] == "revert":
-        return [journal.revert(words[1])]
-    if len(words) == len(("keep", "ID")) and words[0] == "keep":
-        return [journal.keep(words[1])]
+        return [*journal.transactions(), *settings.transactions()]
+    if len(words) == len(("revert", "ID")) and words[0] in ("revert", "keep"):
+        # A change set may have both under one id; settings go back first, they were set last.
+        books = [book for book in (settings, journal) if words[1] in [one.id for one in book.transactions()]]
+        return [getattr(book, words[0])(words[1]) for book in books or (journal,)]
     return None
 
 
