@@ -122,6 +122,9 @@ def next_baseline(bench: Bench) -> Baseline:
             files=old.files,
             originals=old.originals,
             transactions=old.transactions,
+            settings=old.settings,
+            setting_transactions=old.setting_transactions,
+            pins=old.pins,
             kept=old.kept,
             workloads=workload_digest(bench),
         )
@@ -132,5 +135,7 @@ def next_baseline(bench: Bench) -> Baseline:
         files=old.files if old else {},
         originals=old.originals if old else {},
         transactions=old.transactions if old else (),
+        settings=old.settings if old else {},
+        setting_transactions=old.setting_transactions if old else (),
         workloads=workload_digest(bench),
     )

@@ -8,7 +8,9 @@ import msgspec
 
 from knowngood.errors import Quarantined, Refused, UsageError
 from knowngood.flow.bench import Bench, Site
+from knowngood.flow.caches import with_own_caches
 from knowngood.flow.journal import plan_edits
+from knowngood.flow.pins import Overlay, build_overlay, with_inherited_path
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
 from knowngood.model.files import FileEdit
@@ -27,12 +29,14 @@ class Arms:
         candidate: How the candidate is started.
         changes: The change set between them.
         edits: Its file edits, planned.
+        overlay: Its pins, built.
     """
 
     baseline: LaunchSpec
     candidate: LaunchSpec
     changes: ChangeSet
     edits: tuple[FileEdit, ...] = ()
+    overlay: Overlay | None = None
 
 
 def require_known_good(site: Site) -> None:
@@ -50,12 +54,18 @@ def require_known_good(site: Site) -> None:
 
 def left_over(site: Site) -> tuple[str, ...]:
     """What earlier work left behind, one line each; empty if the host is at known-good."""
-    kept = site.memory.state.baseline.transactions if site.memory.state.baseline else ()
+    baseline = site.memory.state.baseline
+    kept = (*baseline.transactions, *baseline.setting_transactions) if baseline else ()
     return (
         *(f"{name} never ended" for name in site.memory.state.unfinished),
         *(
             f"file edits {tx.id} are {tx.state}"
             for tx in site.host.journal.transactions()
+            if tx.state != "kept" or (tx.id.startswith(lab_prefix(site)) and tx.id not in kept)
+        ),
+        *(
+            f"settings {tx.id} ({', '.join(tx.values)}) are {tx.state}"
+            for tx in site.host.settings.transactions()
             if tx.state != "kept" or (tx.id.startswith(lab_prefix(site)) and tx.id not in kept)
         ),
         *(f"a server of ours still runs as process {process.pid}" for process in site.host.strays()),
@@ -109,7 +119,7 @@ def plan_trial(
         Both arms, and the dead end that was overridden.
 
     Raises:
-        Refused: It is a known dead end, or an edit does not apply.
+        Refused: It is a known dead end, an edit does not apply, a setting cannot be written, a pin cannot be built.
         Drift: A managed file is not what the baseline says.
         UsageError: A hypothesis that must be decided first is not.
     """
@@ -127,8 +137,21 @@ def plan_trial(
             finding=dead.id,
         )
     edits = plan_edits(bench.host, bench.config, hypothesis.changes, baseline.files)
-    candidate = hypothesis.changes.on(baseline.spec, aliases=bench.engine.aliases)
-    return Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits), dead
+    bench.host.settings.read(hypothesis.changes.settings())
+    overlay = build_overlay(bench, hypothesis.changes)
+    candidate = candidate_launch(bench, baseline, hypothesis.changes, overlay)
+    arms = Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits, overlay=overlay)
+    return arms, dead
+
+
+def candidate_launch(bench: Bench, baseline: Baseline, changes: ChangeSet, overlay: Overlay | None) -> LaunchSpec:
+    """How the candidate is started: flags, environment, overlay, compile caches of its own."""
+    spec = changes.on(
+        with_inherited_path(baseline.spec, overlay),
+        aliases=bench.engine.aliases,
+        overlay=overlay.folder if overlay else "",
+    )
+    return with_own_caches(bench.host, spec, changes, folder=bench.folder / "caches", version=baseline.version)
 
 
 def decided(bench: Bench) -> Mapping[str, str]:

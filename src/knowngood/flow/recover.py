@@ -5,6 +5,7 @@ import msgspec
 from knowngood.errors import Busy, HostError, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.preflight import left_over
+from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
 from knowngood.reason.edits import digest
 from knowngood.reason.fold import Trial
@@ -26,7 +27,17 @@ def drifted(site: Site) -> tuple[str, ...]:
     baseline = site.memory.state.baseline
     if baseline is None:
         return ()
-    return tuple(path for path, known in baseline.files.items() if current_digest(site, path) != known)
+    files = (path for path, known in baseline.files.items() if current_digest(site, path) != known)
+    return (*files, *(f"setting {name}" for name in drifted_settings(site, baseline)))
+
+
+def drifted_settings(site: Site, baseline: Baseline) -> tuple[str, ...]:
+    """Kept settings that somebody has set since; what a reboot undid is left over, not drifted."""
+    if not baseline.settings:
+        return ()
+    kept = [tx for tx in site.host.settings.transactions() if tx.id in baseline.setting_transactions]
+    now = {name: value for tx in kept if tx.state == "kept" for name, value in tx.values.items()}
+    return tuple(name for name, value in now.items() if value != baseline.settings.get(name))
 
 
 def current_digest(site: Site, path: str) -> str:
@@ -57,6 +68,9 @@ def recover(site: Site) -> tuple[str, ...]:
             process.stop(grace_s=site.stop_grace_s)
             did.append(f"ended a server of ours, process {process.pid}")
         wanted = state.baseline.transactions if state.baseline else ()
+        tuned = state.baseline.setting_transactions if state.baseline else ()
+        turned = site.host.settings.recover(keep=tuned)
+        did += [f"settings {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in turned]
         settled = site.host.journal.recover(keep=wanted)
         did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
         did += [f"{name} was cut off; {rescue(site, name)}" for name in state.unfinished]
@@ -97,6 +111,9 @@ def undo(site: Site) -> Trial:
             raise UsageError("nothing is kept", hint="`knowngood plan` shows every trial and its verdict")
         trial = state.trials[now.kept[-1]]
         before = next(one for one in reversed(state.baselines) if one.kept == now.kept[:-1])
+        for tx in reversed(now.setting_transactions):
+            if tx not in before.setting_transactions:
+                site.host.settings.revert(tx)
         for tx in reversed(now.transactions):
             if tx not in before.transactions:
                 site.host.journal.revert(tx)

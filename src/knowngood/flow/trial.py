@@ -14,6 +14,7 @@ from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
 from knowngood.flow.bench import Bench
 from knowngood.flow.pairs import Pairs
 from knowngood.flow.preflight import Arms, lab_prefix, plan_trial, require_baseline, require_known_good
+from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, TrialEnded, TrialStarted
@@ -142,25 +143,21 @@ def keep(
         before = bench.host.look(edit.path)
         originals.setdefault(edit.path, "" if before is None else bench.artifacts.put(before))
         files[edit.path] = "" if edit.after is None else bench.artifacts.put(edit.after)
-    if arms.edits:
-        bench.host.journal.apply(tx, arms.edits)
-    try:
-        new = msgspec.structs.replace(
-            baseline,
-            version=baseline.version + 1,
-            spec=arms.candidate,
-            files=files,
-            originals=originals,
-            transactions=(*baseline.transactions, tx) if arms.edits else baseline.transactions,
-            kept=(*baseline.kept, trial),
-        )
+    settings = arms.changes.settings()
+    new = msgspec.structs.replace(
+        baseline,
+        version=baseline.version + 1,
+        spec=arms.candidate,
+        files=files,
+        originals=originals,
+        transactions=(*baseline.transactions, tx) if arms.edits else baseline.transactions,
+        settings=baseline.settings | {one.name: " ".join(one.value.split()) for one in settings},
+        setting_transactions=(*baseline.setting_transactions, tx) if settings else baseline.setting_transactions,
+        pins=(*baseline.pins, *(pin.requirement for pin in arms.changes.pins())),
+        kept=(*baseline.kept, trial),
+    )
+    with settled(bench.host, tx, arms.edits, settings):
         end(bench, trial, verdict, None, launches, baseline=new)
-    except BaseException:
-        if arms.edits:
-            bench.host.journal.revert(tx)
-        raise
-    if arms.edits:
-        bench.host.journal.keep(tx)
 
 
 def end(
