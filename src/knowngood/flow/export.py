@@ -38,6 +38,8 @@ def render(bench: Bench, *, form: str) -> Files:
     spec = bench.engine.resolve(baseline.spec, which=lambda name: which(bench, name))
     name, writer, mode = FORMS[cast("Form", form)]
     files: Files = {name: (writer(spec, baseline).encode(), mode)}
+    if baseline.settings:
+        files["settings.sh"] = (settings_script(bench, baseline).encode(), RUN)
     patch, whole = changed_files(bench, baseline)
     if patch:
         files["files.patch"] = (patch, READ)
@@ -48,9 +50,28 @@ def head(baseline: Baseline) -> str:
     """Comment that says what a file is."""
     kept = f", with {', '.join(baseline.kept)} kept" if baseline.kept else ""
     lines = [f"# Known-good baseline {baseline.version}{kept}. Written by knowngood export."]
+    if baseline.pins:
+        lines.append(
+            f"# Pinned: {', '.join(baseline.pins)}. PYTHONPATH names the overlays; the wheels lie beside them."
+        )
+    if baseline.settings:
+        lines.append("# Run settings.sh first, as root, and after every reboot.")
     if baseline.transactions:
         lines.append("# Apply files.patch first, from the root directory: patch -p1 -d / < files.patch")
     return "\n".join(lines)
+
+
+def settings_script(bench: Bench, baseline: Baseline) -> str:
+    """A shell script that sets what the keeps have set."""
+    trials = (bench.memory.state.trials[trial] for trial in baseline.kept)
+    last = {one.name: one for trial in trials for one in trial.hypothesis.changes.settings()}
+    lines = ["#!/bin/sh", head(baseline), "set -eu"]
+    for setting in last.values():
+        if setting.path:
+            lines.append(f"echo {shlex.quote(setting.value)} > {shlex.quote(setting.path)}")
+        else:
+            lines.append(shlex.join(word.replace("{value}", setting.value) for word in setting.write))
+    return "\n".join([*lines, ""])
 
 
 def script(spec: LaunchSpec, baseline: Baseline) -> str:
