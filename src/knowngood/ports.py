@@ -68,6 +68,10 @@ class Journal(Protocol):
         """Make an applied transaction part of the known-good state; its pre-images stay for a later revert."""
         ...
 
+    def forget(self, tx: str) -> Transaction:
+        """Let go of a kept transaction: what stands there stays, and no undo of it is left."""
+        ...
+
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
         """Undo whatever is neither kept nor reverted, newest first; those named in ``keep`` become kept instead."""
         ...

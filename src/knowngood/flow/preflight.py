@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from knowngood.errors import Quarantined, Refused, UsageError
+from knowngood.errors import Drift, Quarantined, Refused, UsageError
 from knowngood.flow.bench import Bench, Site
 from knowngood.flow.caches import with_own_caches
 from knowngood.flow.journal import plan_edits
+from knowngood.flow.managed import changed_files, known_files
 from knowngood.flow.pins import Overlay, build_overlay, with_inherited_path
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
@@ -18,6 +19,8 @@ from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.reason.findings import dead_end
+
+HANDED_OVER = "somebody edited it: `knowngood capture` makes an experiment of that, `knowngood baseline` records it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,18 @@ def require_known_good(site: Site) -> None:
         raise Quarantined(
             f"earlier work was cut off: {'; '.join(left)}", hint="run `knowngood recover` first", left=left
         )
+
+
+def require_no_drift(site: Site) -> None:
+    """Refuse to compare anything with a known-good state that somebody has changed by hand.
+
+    Raises:
+        Drift: A managed file is not what the baseline says.
+    """
+    drift = [change.path for change in changed_files(site, thorough=False)]
+    if drift:
+        what = drift[0] if len(drift) == 1 else f"{drift[0]} and {len(drift) - 1} more"
+        raise Drift(f"{what}: not what the baseline says", hint=HANDED_OVER, drift=drift)
 
 
 def left_over(site: Site) -> tuple[str, ...]:
@@ -136,7 +151,7 @@ def plan_trial(
             hint=f'it re-opens with {dead.reopens}; --override "reason" tries it all the same',
             finding=dead.id,
         )
-    edits = plan_edits(bench.host, bench.config, hypothesis.changes, baseline.files)
+    edits = plan_edits(bench.host, bench.config, hypothesis.changes, known_files(bench))
     bench.host.settings.read(hypothesis.changes.settings())
     overlay = build_overlay(bench, hypothesis.changes)
     candidate = candidate_launch(bench, baseline, hypothesis.changes, overlay)

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from knowngood.errors import Busy, HostError, UsageError
+from knowngood.errors import Busy, UsageError
 from knowngood.flow.bench import Site
+from knowngood.flow.managed import changed_files
 from knowngood.flow.preflight import left_over
 from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
-from knowngood.reason.edits import digest
 from knowngood.reason.fold import Trial
 
 SAMPLES = ".jsonl.gz"
@@ -23,11 +23,11 @@ def holder(site: Site) -> str:
 
 
 def drifted(site: Site) -> tuple[str, ...]:
-    """Managed files that are not what the baseline says."""
+    """Managed files and kept settings that are not what the baseline says."""
     baseline = site.memory.state.baseline
     if baseline is None:
         return ()
-    files = (path for path, known in baseline.files.items() if current_digest(site, path) != known)
+    files = (change.path for change in changed_files(site, thorough=False))
     return (*files, *(f"setting {name}" for name in drifted_settings(site, baseline)))
 
 
@@ -38,14 +38,6 @@ def drifted_settings(site: Site, baseline: Baseline) -> tuple[str, ...]:
     kept = [tx for tx in site.host.settings.transactions() if tx.id in baseline.setting_transactions]
     now = {name: value for tx in kept if tx.state == "kept" for name, value in tx.values.items()}
     return tuple(name for name, value in now.items() if value != baseline.settings.get(name))
-
-
-def current_digest(site: Site, path: str) -> str:
-    """SHA-256 of what stands at a path; empty for no file, a word for what is no regular file."""
-    try:
-        return digest(site.host.look(path)) or ""
-    except HostError:
-        return "unreadable"
 
 
 def recover(site: Site) -> tuple[str, ...]:

@@ -13,7 +13,14 @@ from knowngood.config import better_direction
 from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
 from knowngood.flow.bench import Bench
 from knowngood.flow.pairs import Pairs
-from knowngood.flow.preflight import Arms, lab_prefix, plan_trial, require_baseline, require_known_good
+from knowngood.flow.preflight import (
+    Arms,
+    lab_prefix,
+    plan_trial,
+    require_baseline,
+    require_known_good,
+    require_no_drift,
+)
 from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
@@ -47,6 +54,7 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
     with bench.host.lease(purpose=f"trial of {hypothesis.name} in {bench.config.root}"):
         require_known_good(bench)
         baseline = require_baseline(bench)
+        require_no_drift(bench)
         arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         name = f"t{len(bench.memory.state.trials) + 1:04d}"

@@ -71,6 +71,15 @@ class LocalJournal:
         with self._mapped(tx):
             return transaction(self._agent.keep(tx))
 
+    def forget(self, tx: str) -> Transaction:
+        """Let go of a kept transaction: what stands there stays, and no undo of it is left.
+
+        Raises:
+            Refused: It is not kept.
+        """
+        with self._mapped(tx):
+            return transaction(self._agent.forget(tx))
+
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
         """Undo whatever is neither kept nor reverted, newest first; those named in ``keep`` become kept instead."""
         with self._mapped(""):

@@ -99,6 +99,10 @@ class FakeJournal:
         """Make a transaction part of the known-good state."""
         return self.settle(tx, "kept")
 
+    def forget(self, tx: str) -> Transaction:
+        """Let go of a kept transaction."""
+        return self.settle(tx, "reverted")
+
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
         """Undo what is applied, newest first, except for ``keep``."""
         applied = [tx for tx, one in self.states.items() if one.state == "applied"]
