@@ -1,14 +1,9 @@
 """Settings under SIGKILL before every line of the journal: a value is as before, or it is known that it is not."""
 
-import os
-import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
+from tests.crash.lines import killed_at
 
 from knowngood.hosts.agent import settings as agent
 from knowngood.hosts.agent.settings import Knob, SettingsBook
@@ -20,34 +15,6 @@ def knobs(folder: Path) -> list[Knob]:
         # A file of ours in the place of the kernel's: ``check_knob`` alone would refuse it.
         found.append(Knob(name, str(folder / name), (), (), value))
     return found
-
-
-def killed_at(line: int, work: Callable[[], object]) -> bool:
-    """Do the work in a child that is killed before the ``line``-th line of the agent; False if it came to its end."""
-    child = os.fork()
-    if child == 0:
-        left = line
-
-        def count(frame: FrameType, event: str, arg: Any) -> Any:
-            nonlocal left
-            if frame.f_code.co_filename != agent.__file__:
-                return None
-            if event == "line":
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-            return count
-
-        try:
-            sys.settrace(count)
-            work()
-            sys.settrace(None)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
 
 
 @pytest.fixture
@@ -71,7 +38,7 @@ def apply(host: Path) -> None:
 
 def test_killed_before_any_line_of_setting(host: Path) -> None:
     line = 0
-    while killed_at(line := line + 1, lambda: apply(host)):
+    while killed_at(line := line + 1, agent, lambda: apply(host)):
         known = [one.state for one in book(host).transactions()]
         assert known or values(host) == ["10", "10"], f"line {line}"
         book(host).recover()
@@ -84,7 +51,7 @@ def test_killed_before_any_line_of_setting(host: Path) -> None:
 def test_killed_before_any_line_of_putting_back(host: Path) -> None:
     line = 0
     apply(host)
-    while killed_at(line := line + 1, lambda: book(host).revert("t")):
+    while killed_at(line := line + 1, agent, lambda: book(host).revert("t")):
         book(host).recover()
         assert values(host) == ["10", "10"], f"line {line}"
         assert book(host).transactions() == []
@@ -96,7 +63,7 @@ def test_killed_before_any_line_of_putting_back(host: Path) -> None:
 def test_recovery_killed_before_any_line_is_finished_by_the_next(host: Path) -> None:
     line = 0
     apply(host)
-    while killed_at(line := line + 1, lambda: book(host).recover()):
+    while killed_at(line := line + 1, agent, lambda: book(host).recover()):
         book(host).recover()
         assert values(host) == ["10", "10"], f"line {line}"
         apply(host)
@@ -108,7 +75,7 @@ def test_a_keep_killed_before_any_line_is_completed_by_recovery(host: Path, step
     line = 0
     apply(host)
     work = {"keep": lambda: book(host).keep("t"), "recover": lambda: book(host).recover(["t"])}[step]
-    while killed_at(line := line + 1, work):
+    while killed_at(line := line + 1, agent, work):
         book(host).recover(["t"])
         assert values(host) == ["11", "22"]
         assert [one.state for one in book(host).transactions()] == ["kept"]
@@ -130,7 +97,7 @@ def test_setting_again_after_a_reboot_killed_before_any_line(host: Path) -> None
         SettingsBook(str(host / "state"), boot=boot).recover()
 
     rebooted()
-    while killed_at(line := line + 1, lambda: recover("two")):
+    while killed_at(line := line + 1, agent, lambda: recover("two")):
         recover("two")
         assert values(host) == ["11", "22"], f"line {line}"
         SettingsBook(str(host / "state"), boot="two").revert("t")

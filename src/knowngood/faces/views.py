@@ -155,6 +155,26 @@ class DryRunView(View, frozen=True, kw_only=True, tag="knowngood/dry-run/1"):
     worst_min: float
 
 
+class CaptureView(View, frozen=True, kw_only=True, tag="knowngood/capture/1"):
+    """What was edited by hand, as an experiment.
+
+    Attributes:
+        name: Of the experiment.
+        changed: Paths that it holds.
+        left_out: Paths that cannot be captured, each with the reason; they were left as they are.
+        diff: What was edited.
+        files: Files that were written; in a dry run, that would be.
+        put_back: Whether the host was brought back to the baseline's bytes.
+    """
+
+    name: str
+    changed: tuple[str, ...]
+    left_out: tuple[str, ...]
+    diff: str
+    files: tuple[str, ...]
+    put_back: bool
+
+
 class DoctorView(View, frozen=True, kw_only=True, tag="knowngood/doctor/1"):
     """What this host is and what can be detected on it.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowngood.config import load_experiment
-from knowngood.errors import Drift, HostError, UsageError
+from knowngood.errors import Drift, HostError, KnowngoodError, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import EXPERIMENTS, Changed, changed_files, known_bytes
 from knowngood.flow.preflight import lab_prefix, require_known_good
@@ -172,7 +172,12 @@ def write_experiment(site: Site, captured: Captured) -> tuple[Path, ...]:
         sync_folders(written)
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}", hint="make room") from error
-    require_faithful(site, captured)
+    try:
+        require_faithful(site, captured)
+    except KnowngoodError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
     return tuple(reversed(written))
 
 

@@ -12,7 +12,7 @@ from knowngood.flow.baseline import record_baseline
 from knowngood.flow.bench import Bench, Memory
 from knowngood.flow.recover import drifted, recover, undo
 from knowngood.flow.trial import run_trial
-from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag
+from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag, Setting
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnded, TrialStarted
 from knowngood.model.evidence import Proof, RunRecord
@@ -377,6 +377,53 @@ def test_a_managed_file_that_somebody_edited_is_drift_and_stays(tmp_path: Path) 
     with pytest.raises(Drift):
         run_trial(world.bench, hypothesis(Edit(path=FILE, find="fast", replace="slow")))
     assert world.host.files[FILE] == b"fast = True  # by hand\n"
+
+
+def test_a_kept_setting_is_part_of_the_known_good_state(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda w: 1.5 if w.host.values["thp"] == "never" else 1.0)
+    world.host.values["thp"] = "madvise"
+    record_baseline(world.bench)
+    run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
+    assert world.host.values == {"thp": "never"}
+    baseline = world.bench.memory.state.baseline
+    assert baseline is not None
+    assert baseline.settings == {"thp": "never"}
+    assert drifted(world.bench) == ()
+    world.host.values["thp"] = "always"
+    assert drifted(world.bench) == ("setting thp",)
+    world.host.values["thp"] = "never"
+    undo(world.bench)
+    assert world.host.values == {"thp": "madvise"}
+    assert world.host.settings.transactions() == []
+
+
+def test_killed_behind_the_event_of_a_keep_its_settings_are_completed(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda w: 1.5 if w.host.values["thp"] == "never" else 1.0)
+    world.host.values["thp"] = "madvise"
+    record_baseline(world.bench)
+
+    def killed(tx: str) -> object:
+        raise SystemExit
+
+    keep = world.host.tuned.keep
+    world.host.tuned.keep = killed  # type: ignore[method-assign,assignment]
+    with pytest.raises(SystemExit):
+        run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
+    world.host.tuned.keep = keep  # type: ignore[method-assign]
+    bench = world.open()
+    with pytest.raises(Quarantined, match="settings"):
+        run_trial(bench, hypothesis(SLOTS))
+    recover(bench)
+    assert world.host.values == {"thp": "never"}
+    assert drifted(bench) == ()
+
+
+def test_a_setting_that_cannot_be_read_starts_nothing(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0)
+    launches = len(world.host.launches)
+    with pytest.raises(Refused, match="cannot be read"):
+        run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
+    assert len(world.host.launches) == launches
 
 
 def test_what_comes_after_waits(tmp_path: Path) -> None:
