@@ -233,6 +233,7 @@ def dry_run(view: DryRunView) -> str:
     """What a trial would do."""
     lines = [f"{view.name} would start: {' '.join(view.argv)}"]
     lines += [f"with {name}={value}" for name, value in view.env.items()]
+    lines += [f"set {one}" for one in view.settings]
     lines += [diff.diff.rstrip() for diff in view.diffs]
     lines.append(f"it keeps an effect of {percent(view.mde)} with 80 % probability")
     if not math.isnan(view.worst_min):

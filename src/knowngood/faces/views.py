@@ -140,6 +140,7 @@ class DryRunView(View, frozen=True, kw_only=True, tag="knowngood/dry-run/1"):
         name: Of the hypothesis.
         argv: How the candidate would be started.
         env: Variables that the launch adds.
+        settings: Settings that would be in force, each as ``name: value now -> value``.
         diffs: Files that would change.
         mde: Smallest effect that the trial would keep with 80 % probability.
         expected_min: Minutes it takes on average if the change does nothing.
@@ -150,6 +151,7 @@ class DryRunView(View, frozen=True, kw_only=True, tag="knowngood/dry-run/1"):
     argv: tuple[str, ...]
     env: dict[str, str]
     diffs: tuple[MemberDiff, ...]
+    settings: tuple[str, ...] = ()
     mde: float
     expected_min: float
     worst_min: float

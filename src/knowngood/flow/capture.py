@@ -12,7 +12,7 @@ from knowngood.config import load_experiment
 from knowngood.errors import Drift, HostError, KnowngoodError, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import EXPERIMENTS, Changed, changed_files, known_bytes
-from knowngood.flow.preflight import lab_prefix, require_known_good
+from knowngood.flow.preflight import capture_prefix, require_known_good
 from knowngood.model.files import FileEdit
 from knowngood.reason import edits as planning
 from knowngood.reason.patches import file_diff, is_text
@@ -222,7 +222,7 @@ def put_back(site: Site, captured: Captured) -> None:
         return
     made = hashlib.sha256(b"".join(captured.files.values())).hexdigest()[:8]
     # Not named as one of the lab's own transactions: until it is kept, `recover` brings the edits by hand back.
-    tx = f"capture-{lab_prefix(site)}{int(site.now())}-{made}"
+    tx = f"{capture_prefix(site)}{int(site.now())}-{made}"
     site.host.journal.apply(tx, edits)
     site.host.journal.keep(tx)
     # The edits live on in the experiment; parked, they would stand in the way of an `undo` of what was kept before.

@@ -10,7 +10,7 @@ import msgspec
 
 from knowngood.config import LAB_FILE
 from knowngood.errors import HostError, NotFound, UsageError
-from knowngood.flow.bench import Bench, Site
+from knowngood.flow.bench import Site
 from knowngood.model.baseline import Baseline
 from knowngood.model.listing import FileNote, Listing
 from knowngood.reason.edits import digest
@@ -39,7 +39,7 @@ class Changed:
     why_not: str = ""
 
 
-def take_in(bench: Bench) -> dict[str, str]:
+def take_in(site: Site) -> dict[str, str]:
     """List the managed directories and keep the bytes of their files.
 
     Returns:
@@ -49,30 +49,30 @@ def take_in(bench: Bench) -> dict[str, str]:
         UsageError: One is no directory, or cannot be read.
     """
     found: dict[str, str] = {}
-    for root, listing in list_roots(bench, bench.config.managed, digests=True).items():
-        kept = {path: keep_bytes(bench, f"{root}/{path}", note) for path, note in listing.items()}
-        found[root] = bench.artifacts.put(msgspec.json.encode(kept))
+    for root, listing in list_roots(site, site.config.managed, digests=True).items():
+        kept = {path: keep_bytes(site, f"{root}/{path}", note) for path, note in listing.items()}
+        found[root] = site.artifacts.put(msgspec.json.encode(kept))
     return found
 
 
-def keep_bytes(bench: Bench, path: str, note: FileNote) -> FileNote:
+def keep_bytes(site: Site, path: str, note: FileNote) -> FileNote:
     """Take a file's bytes in as an artifact, unless they are there; a large one has none."""
     if not note.sha256:
         return note
     try:
-        bench.artifacts.path(note.sha256)
+        site.artifacts.path(note.sha256)
     except NotFound:
-        content = bench.host.look(path)
-        return note if content is None else FileNote(len(content), note.mtime_ns, bench.artifacts.put(content))
+        content = site.host.look(path)
+        return note if content is None else FileNote(len(content), note.mtime_ns, site.artifacts.put(content))
     return note
 
 
-def take_in_files(bench: Bench, known: Mapping[str, str]) -> dict[str, str]:
+def take_in_files(site: Site, known: Mapping[str, str]) -> dict[str, str]:
     """Digests of single managed files as they stand now, their bytes kept: what a new baseline says of them."""
     found: dict[str, str] = {}
     for path in known:
-        content = bench.host.look(path)
-        found[path] = "" if content is None else bench.artifacts.put(content)
+        content = site.host.look(path)
+        found[path] = "" if content is None else site.artifacts.put(content)
     return found
 
 
@@ -92,7 +92,7 @@ def list_roots(site: Site, roots: Sequence[str], *, digests: bool) -> dict[str, 
         "digests": digests,
     }
     source = resources.files("knowngood.flow.on_host").joinpath("listing.py").read_text("utf-8")
-    done = site.host.run(["python3", "-c", source, json.dumps(request)], timeout_s=LIST_S)
+    done = site.host.run(["python3", "-I", "-c", source, json.dumps(request)], timeout_s=LIST_S)
     if done.status:
         said = done.err.decode(errors="replace").strip().splitlines()
         raise UsageError(

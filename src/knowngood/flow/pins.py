@@ -84,7 +84,7 @@ def ask(bench: Bench, interpreter: Interpreter, words: list[str], *, timeout_s: 
         Refused: It cannot be run, or is too old.
     """
     try:
-        done = bench.host.run([interpreter.path, "-c", *words], timeout_s=timeout_s)
+        done = bench.host.run([interpreter.path, "-I", "-c", *words], timeout_s=timeout_s)
     except Unreachable as error:
         raise Refused(error.message, hint="set [server] python to the server's interpreter") from error
     if done.status:

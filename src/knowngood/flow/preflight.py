@@ -1,7 +1,7 @@
 """Everything checked before a byte changes."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -76,15 +76,25 @@ def left_over(site: Site) -> tuple[str, ...]:
         *(
             f"file edits {tx.id} are {tx.state}"
             for tx in site.host.journal.transactions()
-            if tx.state != "kept" or (tx.id.startswith(lab_prefix(site)) and tx.id not in kept)
+            if tx.state != "kept" or tx.id.startswith(capture_prefix(site)) or is_orphan(site, tx.id, kept)
         ),
         *(
             f"settings {tx.id} ({', '.join(tx.values)}) are {tx.state}"
             for tx in site.host.settings.transactions()
-            if tx.state != "kept" or (tx.id.startswith(lab_prefix(site)) and tx.id not in kept)
+            if tx.state != "kept" or is_orphan(site, tx.id, kept)
         ),
         *(f"a server of ours still runs as process {process.pid}" for process in site.host.strays()),
     )
+
+
+def is_orphan(site: Site, tx: str, kept: Collection[str]) -> bool:
+    """Whether a kept transaction is one of this lab's that its baseline knows nothing of."""
+    return tx.startswith(lab_prefix(site)) and tx not in kept
+
+
+def capture_prefix(site: Site) -> str:
+    """Start of the names of transactions that bring edits by hand back; they are forgotten at once, or by recover."""
+    return f"capture-{lab_prefix(site)}"
 
 
 def lab_prefix(site: Site) -> str:

@@ -1,11 +1,13 @@
 """Back to known-good: after a crash, and after a keep that somebody wants to take back."""
 
+from collections.abc import Collection
+
 import msgspec
 
 from knowngood.errors import Busy, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import changed_files
-from knowngood.flow.preflight import left_over
+from knowngood.flow.preflight import capture_prefix, left_over
 from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
 from knowngood.reason.fold import Trial
@@ -65,6 +67,10 @@ def recover(site: Site) -> tuple[str, ...]:
         did += [f"settings {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in turned]
         settled = site.host.journal.recover(keep=wanted)
         did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
+        for tx in site.host.journal.transactions():
+            if tx.state == "kept" and tx.id.startswith(capture_prefix(site)):
+                site.host.journal.forget(tx.id)
+                did.append(f"capture {tx.id}: finished; the edits are in their experiment")
         did += [f"{name} was cut off; {rescue(site, name)}" for name in state.unfinished]
         if did:
             site.memory.record(Recovered(at=site.now(), did=tuple(did)))
@@ -106,9 +112,31 @@ def undo(site: Site) -> Trial:
         for tx in reversed(now.setting_transactions):
             if tx not in before.setting_transactions:
                 site.host.settings.revert(tx)
+        touched: set[str] = set()
         for tx in reversed(now.transactions):
             if tx not in before.transactions:
-                site.host.journal.revert(tx)
-        restored = msgspec.structs.replace(before, version=now.version + 1, facts=now.facts)
+                touched.update(site.host.journal.revert(tx).files)
+        restored = msgspec.structs.replace(
+            before,
+            version=now.version + 1,
+            facts=now.facts,
+            files=files_after_undo(now, before, touched),
+            roots=now.roots,
+        )
         site.memory.record(KeepUndone(at=site.now(), trial=trial.id, baseline=restored))
         return trial
+
+
+def files_after_undo(now: Baseline, before: Baseline, touched: Collection[str]) -> dict[str, str]:
+    """Managed files once a keep is taken back: what a later baseline has recorded of other files stays true.
+
+    Args:
+        now: The baseline with the keep.
+        before: The one before it.
+        touched: Files that the keep had changed.
+    """
+    files = {path: known if path in touched else now.files.get(path, known) for path, known in before.files.items()}
+    if now.roots != before.roots:
+        # The later listing saw the kept bytes; what stands there again is what stood there first.
+        files.update({path: now.originals[path] for path in touched if path not in files and path in now.originals})
+    return files

@@ -10,13 +10,15 @@ from knowngood.config import AnswersTable, HostTable, LabConfig, ObjectiveTable,
 from knowngood.errors import CheckFailed, Conflict, Died, Drift, LoadError, Quarantined, Refused, StoreError, UsageError
 from knowngood.flow.baseline import record_baseline
 from knowngood.flow.bench import Bench, Memory
-from knowngood.flow.recover import drifted, recover, undo
+from knowngood.flow.recover import drifted, files_after_undo, recover, undo
 from knowngood.flow.trial import run_trial
+from knowngood.model.baseline import Baseline
 from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag, Setting
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnded, TrialStarted
 from knowngood.model.evidence import Proof, RunRecord
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
 from knowngood.reason.answers import Answer, Comparison
@@ -424,6 +426,20 @@ def test_a_setting_that_cannot_be_read_starts_nothing(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be read"):
         run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
     assert len(world.host.launches) == launches
+
+
+def test_after_an_undo_what_a_later_baseline_recorded_stays_true() -> None:
+    spec = LaunchSpec(argv=("x",))
+    before = Baseline(version=1, spec=spec, origin=spec, files={"/a": "1", "/b": "1"}, roots={"/": "l1"})
+    now = Baseline(
+        version=3,
+        spec=spec,
+        origin=spec,
+        files={"/a": "2", "/b": "3", "/c": "9"},
+        originals={"/a": "1", "/c": ""},
+        roots={"/": "l3"},
+    )
+    assert files_after_undo(now, before, {"/a", "/c"}) == {"/a": "1", "/b": "3", "/c": ""}
 
 
 def test_what_comes_after_waits(tmp_path: Path) -> None:

@@ -14,10 +14,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any
 
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet")
 DERIVED = "__pycache__"
+BUILDING = ".building-"
+OLD_S = 3600
 VERSIONS = """
 import importlib.metadata, json, sys
 found = {}
@@ -48,16 +51,25 @@ def build(request: dict[str, Any]) -> dict[str, Any]:
     home: str = request["home"]
     os.makedirs(home, exist_ok=True)
     wanted = {"pins": sorted(request["pins"]), "deps": request["deps"], "tag": tag()}
+    sweep(home)
     for name in sorted(os.listdir(home)):
         folder = os.path.join(home, name)
         if not name.startswith(".") and is_whole(folder, wanted):
             return answer(folder, request["packages"])
-    scratch = tempfile.mkdtemp(prefix=".building-", dir=home)
+    scratch = tempfile.mkdtemp(prefix=BUILDING, dir=home)
     try:
         folder = fill(scratch, wanted, home)
         return answer(folder, request["packages"])
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def sweep(home: str) -> None:
+    """Remove what a builder that was killed has left; one that lives is younger."""
+    for name in os.listdir(home):
+        folder = os.path.join(home, name)
+        if name.startswith(BUILDING) and time.time() - os.stat(folder).st_mtime > OLD_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def fill(scratch: str, wanted: dict[str, Any], home: str) -> str:
