@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from types import FrameType, ModuleType
 from typing import Any
@@ -29,6 +30,8 @@ def killed_at(line: int, module: ModuleType, work: Callable[[], object]) -> bool
             work()
             sys.settrace(None)
             os._exit(0)
+        except BaseException:  # noqa: BLE001 - a child of a test must not go on as a second test run
+            traceback.print_exc()
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)

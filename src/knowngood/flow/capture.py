@@ -222,7 +222,7 @@ def put_back(site: Site, captured: Captured) -> None:
         return
     made = hashlib.sha256(b"".join(captured.files.values())).hexdigest()[:8]
     # Not named as one of the lab's own transactions: until it is kept, `recover` brings the edits by hand back.
-    tx = f"{capture_prefix(site)}{int(site.now())}-{made}"
+    tx = f"{capture_prefix(site)}{int(site.now() * 1000)}-{made}"
     site.host.journal.apply(tx, edits)
     site.host.journal.keep(tx)
     # The edits live on in the experiment; parked, they would stand in the way of an `undo` of what was kept before.
