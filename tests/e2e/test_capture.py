@@ -1,8 +1,10 @@
 """What was edited by hand is handed over: captured, put back, tried, kept or not; nothing is lost on the way."""
 
 import os
+import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,6 +113,22 @@ def test_a_dry_run_shows_all_and_changes_nothing(lab: "RealLab", engine: Path) -
     asked = lab.run("capture", "--json")
     assert (asked.status, asked.json["hint"]) == (2, "--yes brings the host back without asking")
     assert not (lab.root / "experiments").exists()
+
+
+def test_whoever_says_no_keeps_the_edits_on_the_host(lab: "RealLab", engine: Path) -> None:
+    edit_by_hand(engine)
+    after = contents(engine)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "knowngood", "capture", "--name", "by-hand"]
+    with subprocess.Popen(command, cwd=lab.root, env=lab.env, stdin=theirs, stdout=subprocess.PIPE) as asking:
+        os.close(theirs)
+        os.write(ours, b"n\n")
+        out, _ = asking.communicate(timeout=60)
+    os.close(ours)
+    assert b"the edits stand on the host" in out
+    assert contents(engine) == after
+    assert (lab.root / "experiments" / "by-hand.toml").exists()
+    assert lab.run("status").status == 3
 
 
 def test_only_what_was_asked_for_is_captured(lab: "RealLab", engine: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from knowngood.config import load_experiment
-from knowngood.errors import Drift, HostError, KnowngoodError, UsageError
+from knowngood.errors import Drift, KnowngoodError, NotFound, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import EXPERIMENTS, Changed, changed_files, known_bytes
 from knowngood.flow.preflight import capture_prefix, require_known_good
@@ -235,7 +235,8 @@ def drift_diff(site: Site) -> str:
     for change in changed_files(site, thorough=False):
         try:
             before = known_bytes(site, change)
-        except HostError:
+        except NotFound:
+            parts.append(f"{change.path}: its known-good bytes are not among the lab's artifacts\n")
             continue
         if change.why_not or not is_text(before, change.after):
             parts.append(f"{change.path}: {change.why_not or 'binary'}\n")

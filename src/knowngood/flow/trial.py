@@ -23,6 +23,7 @@ from knowngood.flow.preflight import (
 )
 from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
+from knowngood.model.change import Pin
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, TrialEnded, TrialStarted
 from knowngood.model.evidence import LaunchRecord
@@ -161,11 +162,18 @@ def keep(
         transactions=(*baseline.transactions, tx) if arms.edits else baseline.transactions,
         settings=baseline.settings | {one.name: " ".join(one.value.split()) for one in settings},
         setting_transactions=(*baseline.setting_transactions, tx) if settings else baseline.setting_transactions,
-        pins=(*baseline.pins, *(pin.requirement for pin in arms.changes.pins())),
+        pins=with_pins(baseline.pins, arms.changes.pins()),
         kept=(*baseline.kept, trial),
     )
     with settled(bench.host, tx, arms.edits, settings):
         end(bench, trial, verdict, None, launches, baseline=new)
+
+
+def with_pins(kept: Sequence[str], pins: Sequence[Pin]) -> tuple[str, ...]:
+    """Requirements in force once pins are kept, too: of a package pinned twice the later one."""
+    names = {pin.package for pin in pins}
+    others = (one for one in kept if Pin(requirement=one).package not in names)
+    return (*others, *(pin.requirement for pin in pins))
 
 
 def end(

@@ -1,7 +1,10 @@
 """Settings, pins and caches in the flow, over fakes."""
 
+import ast
 import json
+import sys
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from knowngood.errors import Refused
 from knowngood.flow.caches import CACHES, with_own_caches
 from knowngood.flow.interpreter import Interpreter, find_interpreter
 from knowngood.flow.settings import settled, tuned
+from knowngood.flow.trial import with_pins
 from knowngood.model.change import ChangeSet, Edit, Env, Pin, Setting
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
@@ -153,6 +157,20 @@ def test_an_overlay_goes_first_on_the_path() -> None:
     bare = ChangeSet(members=(Pin(requirement="a==1"),))
     spec = LaunchSpec(argv=("server",), unset=("PYTHONPATH",))
     assert bare.on(spec, aliases={}, overlay="/o") == LaunchSpec(argv=("server",), env={"PYTHONPATH": "/o"})
+
+
+def test_of_a_package_pinned_twice_the_later_counts() -> None:
+    assert with_pins(("a==1", "b[x]==1"), [Pin(requirement="b==2")]) == ("a==1", "b==2")
+
+
+@pytest.mark.parametrize("name", ["overlay", "listing"])
+def test_scripts_for_the_host_need_an_old_python_and_nothing_else(name: str) -> None:
+    text = resources.files("knowngood.flow.on_host").joinpath(f"{name}.py").read_text("utf-8")
+    for node in ast.walk(ast.parse(text, feature_version=(3, 8))):
+        if isinstance(node, ast.Import):
+            assert all(alias.name in sys.stdlib_module_names for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            assert node.module in sys.stdlib_module_names
 
 
 def test_managed_directories_are_absolute_and_once(tmp_path: Path) -> None:
