@@ -133,7 +133,7 @@ def pip(*words: str) -> None:
     """
     done = subprocess.run(
         [sys.executable, *PIP, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        check=False,
+        env=dict(os.environ, PIP_USER="0"), check=False,
     )  # fmt: skip
     if done.returncode:
         lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
