@@ -32,7 +32,7 @@ stop_grace = "5s"
 
 [[workload]]
 concurrency = 2
-duration_s = 1.0
+duration_s = 0.8
 osl = 16
 
 [objective]
@@ -43,7 +43,7 @@ answers = "off"
 
 [verdict]
 profile = "quick"
-baseline_pairs = 4
+baseline_pairs = 2
 foreign_cores = 2.0
 """
 
