@@ -1,6 +1,7 @@
 """A server as a block: inside it a server of ours is ready; outside it no process of it lives and its port is free."""
 
 import json
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ OK = 200
 POLL_S = 0.05
 PORT_FREE_S = 5.0
 LOG_TAIL = 4_000_000
+LEAST_DISK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,9 @@ def died(bench: Bench, status: int, log: Path, *, seconds: float) -> Died:
     found: Diagnosis = diagnose(read_log(log).splitlines(), bench.engine.rules)
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     cause = "" if found.abstained else f": {found.line.strip()}"
-    hint = found.remedy or f"read its log: {log}"
+    full = shutil.disk_usage(log.parent).free < LEAST_DISK
+    hint = f"the disk that holds its log is full: make room in {log.parent}" if full else found.remedy
+    hint = hint or f"read its log: {log}"
     return Died(f"the server ended {seconds:.1f} s after its start ({how}){cause}", hint=hint, diagnosis=found)
 
 

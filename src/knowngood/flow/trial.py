@@ -32,7 +32,7 @@ from knowngood.model.verdict import Verdict
 from knowngood.reason.comparison import Comparison, own_noise
 from knowngood.reason.diagnose import blame
 from knowngood.reason.findings import learn
-from knowngood.reason.fold import Trial
+from knowngood.reason.fold import Trial, resumable
 
 
 def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
@@ -59,6 +59,7 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         name = f"t{len(bench.memory.state.trials) + 1:04d}"
+        resumes = resumable(bench.memory.state, hypothesis, profile=comparison.profile)
         bench.memory.record(
             TrialStarted(
                 at=bench.now(),
@@ -67,11 +68,14 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
                 baseline=baseline.version,
                 profile=comparison.profile,
                 mde=comparison.judge(()).mde,
+                resumes=resumes,
             )
         )
         if dead is not None:
             bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
-        pairs = Pairs(bench, name, arms, comparison)
+        if resumes:
+            bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
+        pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
         try:
             verdict, diagnosis = compare(bench, pairs)
             if verdict.decision == "keep":
@@ -81,7 +85,8 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         except BaseException as error:
             # The host is back already; a full disk may forbid to say so, and then `recover` says it later.
             with contextlib.suppress(KnowngoodError):
-                end(bench, name, Verdict(decision="void", why=f"cut off: {error or type(error).__name__}"), None, ())
+                why = f"cut off: {error or type(error).__name__}"
+                end(bench, name, Verdict(decision="void", reason="cut_off", why=why), None, ())
             raise
         record_finding(bench, name, verdict, diagnosis, baseline)
         return bench.memory.state.trials[name]

@@ -306,6 +306,39 @@ def test_an_interrupt_leaves_a_void_trial_and_a_clean_host(tmp_path: Path) -> No
     assert world.host.held_by == ""
 
 
+def test_a_trial_that_was_cut_off_goes_on_with_its_whole_pairs(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.03, noise=0.02)
+    first = world.runs
+
+    still_to_cut = [True]
+
+    def cut(world: World) -> float:
+        if world.runs == first + 5 and still_to_cut:
+            still_to_cut.clear()
+            raise KeyboardInterrupt
+        return 1.03 if world.has("--slots 4") else 1.0
+
+    world.speed = cut
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(world.bench, hypothesis(SLOTS), profile="thorough")
+    cut_off = world.bench.memory.state.trials["t0001"]
+    assert cut_off.verdict is not None
+    assert (cut_off.verdict.reason, len(cut_off.launches)) == ("cut_off", 5)
+    trial = run_trial(world.bench, hypothesis(SLOTS, name="the same by another name"), profile="thorough")
+    assert trial.verdict is not None
+    assert trial.launches[:4] == cut_off.launches[:4]
+    assert trial.verdict.launches == len(trial.launches) > 4
+    assert [launch.index for launch in trial.launches] == list(range(len(trial.launches)))
+
+
+def test_another_profile_or_a_verdict_begins_anew(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0, noise=0.02)
+    run_trial(world.bench, hypothesis())
+    launches = world.bench.memory.state.trials["t0001"].launches
+    again = run_trial(world.bench, hypothesis())
+    assert not any(launch in launches for launch in again.launches)
+
+
 def test_a_full_disk_ends_the_trial_and_recover_closes_it(tmp_path: Path) -> None:
     world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
     append = world.store.append
