@@ -110,7 +110,8 @@ def status(view: StatusView) -> str:
     elif now.known_good:
         head = click.style("known-good", fg="green", bold=True)
     else:
-        way = "run `knowngood recover`" if now.left_over else "`knowngood capture` makes an experiment of the edits"
+        edits = "`knowngood capture` makes an experiment of edits by hand"
+        way = edits if now.drift and not now.left_over else "run `knowngood recover`"
         head = click.style("not at known-good", fg="red", bold=True) + f": {way}"
     kept = f", kept: {', '.join(now.kept)}" if now.kept else ""
     about = f"baseline {now.baseline}{kept}, {now.trials} trials" if now.baseline else "no baseline yet"

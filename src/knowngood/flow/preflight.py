@@ -12,6 +12,7 @@ from knowngood.flow.caches import with_own_caches
 from knowngood.flow.journal import plan_edits
 from knowngood.flow.managed import changed_files, known_files
 from knowngood.flow.pins import Overlay, build_overlay, with_inherited_path
+from knowngood.flow.settings import drifted_settings
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
 from knowngood.model.files import FileEdit
@@ -20,6 +21,7 @@ from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.reason.findings import dead_end
 
+SET_AGAIN = "set it as it was: `knowngood export` writes settings.sh, which does it"
 HANDED_OVER = "somebody edited it: `knowngood capture` makes an experiment of that, `knowngood baseline` records it"
 
 
@@ -59,8 +61,11 @@ def require_no_drift(site: Site) -> None:
     """Refuse to compare anything with a known-good state that somebody has changed by hand.
 
     Raises:
-        Drift: A managed file is not what the baseline says.
+        Drift: A managed file or kept setting is not what the baseline says.
     """
+    tuned = drifted_settings(site)
+    if tuned:
+        raise Drift(f"{', '.join(tuned)}: not set as the baseline says", hint=SET_AGAIN, drift=tuned)
     drift = [change.path for change in changed_files(site, thorough=False)]
     if drift:
         what = drift[0] if len(drift) == 1 else f"{drift[0]} and {len(drift) - 1} more"

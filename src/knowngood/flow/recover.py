@@ -8,6 +8,7 @@ from knowngood.errors import Busy, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import changed_files
 from knowngood.flow.preflight import capture_prefix, left_over
+from knowngood.flow.settings import drifted_settings
 from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
 from knowngood.reason.fold import Trial
@@ -26,20 +27,8 @@ def holder(site: Site) -> str:
 
 def drifted(site: Site) -> tuple[str, ...]:
     """Managed files and kept settings that are not what the baseline says."""
-    baseline = site.memory.state.baseline
-    if baseline is None:
-        return ()
     files = (change.path for change in changed_files(site, thorough=False))
-    return (*files, *(f"setting {name}" for name in drifted_settings(site, baseline)))
-
-
-def drifted_settings(site: Site, baseline: Baseline) -> tuple[str, ...]:
-    """Kept settings that somebody has set since; what a reboot undid is left over, not drifted."""
-    if not baseline.settings:
-        return ()
-    kept = [tx for tx in site.host.settings.transactions() if tx.id in baseline.setting_transactions]
-    now = {name: value for tx in kept if tx.state == "kept" for name, value in tx.values.items()}
-    return tuple(name for name, value in now.items() if value != baseline.settings.get(name))
+    return (*files, *(f"setting {name}" for name in drifted_settings(site)))
 
 
 def recover(site: Site) -> tuple[str, ...]:

@@ -3,9 +3,20 @@
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from knowngood.flow.bench import Site
 from knowngood.model.change import Setting
 from knowngood.model.files import FileEdit
 from knowngood.ports import Host, Settings
+
+
+def drifted_settings(site: Site) -> tuple[str, ...]:
+    """Kept settings that somebody has set since; what a reboot undid is left over, not drifted."""
+    baseline = site.memory.state.baseline
+    if baseline is None or not baseline.settings:
+        return ()
+    kept = [tx for tx in site.host.settings.transactions() if tx.id in baseline.setting_transactions]
+    now = {name: value for tx in kept if tx.state == "kept" for name, value in tx.values.items()}
+    return tuple(name for name, value in now.items() if value != baseline.settings.get(name))
 
 
 @contextmanager

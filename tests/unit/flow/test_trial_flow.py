@@ -426,6 +426,8 @@ def test_a_kept_setting_is_part_of_the_known_good_state(tmp_path: Path) -> None:
     assert drifted(world.bench) == ()
     world.host.values["thp"] = "always"
     assert drifted(world.bench) == ("setting thp",)
+    with pytest.raises(Drift, match="thp: not set as the baseline says"):
+        run_trial(world.bench, hypothesis(SLOTS))
     world.host.values["thp"] = "never"
     undo(world.bench)
     assert world.host.values == {"thp": "madvise"}
