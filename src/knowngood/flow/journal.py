@@ -1,6 +1,6 @@
 """File edits as a block: they are on the host inside it, and nowhere outside it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from knowngood.config import LabConfig
@@ -19,7 +19,7 @@ FIND_PACKAGE = (
 
 
 @contextmanager
-def applied(journal: Journal, tx: str, edits: Sequence[FileEdit]) -> Iterator[None]:
+def applied(journal: Journal, tx: str, edits: Sequence[FileEdit]) -> Generator[None]:
     """Put edits on the host for the length of a block.
 
     Args:

@@ -77,6 +77,7 @@ class Pairs:
         """
         limit = self.bench.config.verdict.foreign_cores
         pair = len(self.accepted) // 2
+        why = ""
         for attempt in range(REPEATS + 1):
             launches = self.measure_both(pair, attempt)
             if len(launches) < len(("candidate", "baseline")) or not is_uneven(*launches, limit=limit):

@@ -4,7 +4,7 @@ import json
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +70,7 @@ def read_log(path: Path) -> str:
 
 
 @contextmanager
-def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Iterator[Server]:
+def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Generator[Server]:
     """Start a server and have it ready for the length of a block.
 
     Args:
@@ -153,7 +153,7 @@ class Stirring:
         if now - self.looked_at < 1:
             return
         cpu_s = self.process.cpu().server_s
-        size = self.log.stat().st_size if self.log.exists() else 0
+        size: int = self.log.stat().st_size if self.log.exists() else 0
         if size != self.size or cpu_s - self.cpu_s > 0.05 * (now - self.looked_at):
             self.stirred_at = now
         self.cpu_s, self.size, self.looked_at = cpu_s, size, now

@@ -1,7 +1,7 @@
 """Public fakes of the ports: for unit tests, for plugin authors, and for faults that cannot be produced for real."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -265,7 +265,7 @@ class FakeHost:
         return self.files.get(path)
 
     @contextmanager
-    def lease(self, *, purpose: str) -> Iterator[None]:
+    def lease(self, *, purpose: str) -> Generator[None]:
         """Hold the machine."""
         if self.held_by:
             raise Busy(f"held by {self.held_by}", hint="wait")

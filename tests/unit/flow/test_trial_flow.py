@@ -266,7 +266,11 @@ def test_a_slow_lone_launch_under_foreign_load_ends_nothing(tmp_path: Path) -> N
     world = ready(tmp_path, lambda w: 1.0)
     first = world.runs
     world.foreign = lambda run: 0.8 if run == first else 0.0
-    world.speed = lambda w: 0.5 if w.runs == first else 1.0
+
+    def slow_first(w: World) -> float:
+        return 0.5 if w.runs == first else 1.0
+
+    world.speed = slow_first
     trial = run_trial(world.bench, hypothesis(SLOTS))
     assert trial.verdict is not None
     assert trial.verdict.reason != "regression"
