@@ -33,7 +33,7 @@ PIN = Pin(requirement="flashinfer-python[cu13]==0.6.17")
         (observed(overlay=OVERLAY, pids=(), pins={"flashinfer-python": "0.6.17"}), None),
     ],
 )
-def test_pins(seen: Observed, expected: bool | None) -> None:
+def test_pins(seen: Observed, *, expected: bool | None) -> None:
     assert holds(PIN, seen) is expected
 
 
