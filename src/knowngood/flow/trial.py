@@ -60,36 +60,43 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         name = f"t{len(bench.memory.state.trials) + 1:04d}"
         resumes = resumable(bench.memory.state, hypothesis, profile=comparison.profile)
-        bench.memory.record(
-            TrialStarted(
-                at=bench.now(),
-                trial=name,
-                hypothesis=hypothesis,
-                baseline=baseline.version,
-                profile=comparison.profile,
-                mde=comparison.judge(()).mde,
-                resumes=resumes,
-            )
+        started = TrialStarted(
+            at=bench.now(),
+            trial=name,
+            hypothesis=hypothesis,
+            baseline=baseline.version,
+            profile=comparison.profile,
+            mde=comparison.judge(()).mde,
+            resumes=resumes,
         )
-        if dead is not None:
-            bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
-        if resumes:
-            bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
-        pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
         try:
+            bench.memory.record(started)
+            if dead is not None:
+                bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
+            if resumes:
+                bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
+            pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
             verdict, diagnosis = compare(bench, pairs)
             if verdict.decision == "keep":
                 keep(bench, name, arms, baseline, verdict, pairs.accepted)
             else:
                 end(bench, name, verdict, diagnosis, pairs.accepted)
         except BaseException as error:
-            # The host is back already; a full disk may forbid to say so, and then `recover` says it later.
-            with contextlib.suppress(KnowngoodError):
-                why = f"cut off: {error or type(error).__name__}"
-                end(bench, name, Verdict(decision="void", reason="cut_off", why=why), None, ())
+            close(bench, name, error)
             raise
         record_finding(bench, name, verdict, diagnosis, baseline)
         return bench.memory.state.trials[name]
+
+
+def close(bench: Bench, trial: str, error: BaseException) -> None:
+    """End a trial that was cut off, if it began and has no end yet.
+
+    The host is back already. A full disk may forbid to say so; then ``recover`` says it later.
+    """
+    if trial in bench.memory.state.unfinished:
+        with contextlib.suppress(KnowngoodError):
+            why = f"cut off: {error or type(error).__name__}"
+            end(bench, trial, Verdict(decision="void", reason="cut_off", why=why), None, ())
 
 
 def prepare(bench: Bench, baseline: Baseline, profile: str) -> Comparison:

@@ -393,6 +393,9 @@ def test_killed_behind_the_event_of_a_keep_recover_completes_it(tmp_path: Path) 
     bench = world.open()
     with pytest.raises(Quarantined):
         run_trial(bench, hypothesis(SLOTS))
+    verdict = bench.memory.state.trials["t0001"].verdict
+    assert verdict is not None
+    assert verdict.decision == "keep"
     recover(bench)
     assert world.host.files[FILE] == b"fast = True\n"
     assert [tx.state for tx in world.host.journal.transactions()] == ["kept"]
