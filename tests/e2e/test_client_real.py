@@ -234,6 +234,26 @@ def test_a_server_without_a_model_list_is_asked_without_a_model(run: Pass) -> No
         assert run.run(url, Workload(concurrency=1, requests=2)).errors == 0
 
 
+def test_a_request_that_cannot_be_sent_again_either_is_one_error(run: Pass) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer_once_and_go() -> None:
+        connection, _ = listener.accept()
+        while not connection.recv(65536):  # the client first looks whether anybody is there
+            connection.close()
+            connection, _ = listener.accept()
+        with connection:
+            connection.sendall(WHOLE)
+            connection.recv(65536)
+            listener.close()  # before the connection, so that there is nobody to send the second request to again
+
+    server = threading.Thread(target=answer_once_and_go)
+    server.start()
+    record = run.run(f"http://127.0.0.1:{listener.getsockname()[1]}", Workload(concurrency=1, requests=3, model="m"))
+    server.join()
+    assert (record.requests, record.errors) == (3, 3)
+
+
 def test_a_server_that_dies_under_load_is_named_and_its_samples_are_kept(run: Pass) -> None:
     argv = [sys.executable, "-m", "knowngood.testing.sse_server", "--ttft-ms", "1", "--itl-ms", "1"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:

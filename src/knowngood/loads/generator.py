@@ -156,7 +156,9 @@ class Generator:
                 elif data:
                     self._requests.pop(fd, None)
                     exchange.feed(data, at)
-                elif not self._send_again(wire, exchange):
+                elif self._send_again(wire, exchange):
+                    return  # the exchange goes on elsewhere, or has failed there and is recorded
+                else:
                     exchange.close(at)
         except BlockingIOError:
             return
