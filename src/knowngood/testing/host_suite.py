@@ -12,6 +12,7 @@ import hashlib
 import shlex
 import signal
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from knowngood.ports import Host, Process
 MakeHost = Callable[[], Host]
 PATIENCE_S = 20.0
 SLEEPER = "exec sleep 300"
+FREE_PORT = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"
 STUBBORN = "trap '' TERM; echo up; while :; do sleep 1; done"
 
 
@@ -276,14 +278,12 @@ class HostSuite(JournalSuite):
         wait_until(lambda: log.read_text() == "before\nout\nerr\n")
 
     def test_a_server_has_its_environment(
-        self, start: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, host: Host, start: Callable[..., Process], tmp_path: Path
     ) -> None:
-        monkeypatch.setenv("INHERITED", "yes")
-        process = start(
-            "echo $INHERITED,$ADDED,$HOME,$KNOWNGOOD_RUN,$(pwd)", env={"ADDED": "a"}, unset=("HOME",), cwd="/"
-        )
+        path = shell(host, "printf %s $PATH")
+        process = start("echo $PATH,$ADDED,$HOME,$KNOWNGOOD_RUN,$(pwd)", env={"ADDED": "a"}, unset=("HOME",), cwd="/")
         wait_until(lambda: process.poll() is not None)
-        wait_until(lambda: (tmp_path / "server.log").read_text() == "yes,a,,run,/\n")
+        wait_until(lambda: (tmp_path / "server.log").read_text() == f"{path},a,,run,/\n")
 
     @pytest.mark.parametrize(
         "spec",
@@ -383,6 +383,18 @@ class HostSuite(JournalSuite):
                 pass
             assert caught.value.facts["purpose"] == "trial 7"
             assert caught.value.facts["since"]
+            assert "trial 7" in other.holder()
         # The server that was started meanwhile lives on, and must not hold the machine.
+        assert other.holder() == ""
         with other.lease(purpose="trial 8"):
             pass
+
+    def test_a_server_is_reached(self, host: Host, start: Callable[..., Process]) -> None:
+        port = int(shell(host, 'python3 -c "$1"', FREE_PORT))
+        serve = f"exec python3 -m http.server --bind 127.0.0.1 {port}"
+        process = start(serve)
+        wait_until(lambda: process.inspect().ports == (port,))
+        with host.reach(LaunchSpec(argv=("x",), port=port)) as route:
+            with urllib.request.urlopen(route.url) as page:
+                assert page.status == 200
+            assert route.breaks() == 0
