@@ -25,7 +25,7 @@ NO_PYTHON = "knowngood: no Python 3.8 or newer"
 NOISE_BYTES = 1 << 20
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
-END_S = 5.0
+END_S = 0.5
 SAID_BYTES = 2000
 
 
@@ -173,7 +173,7 @@ class Connection:
         process.wait()
 
     def close(self) -> None:
-        """Let the agent go; it ends by itself when its input does."""
+        """Let the agent go. It ends by itself when its input does, and the servers that it started."""
         with self._alone:
             process, self._process = self._process, None
             if process is None:

@@ -16,6 +16,7 @@ TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MB = 1e6
 GONE = "ZX"
+EXIT_FIELD = 49
 LISTEN = b"0A"
 ROOT = "/proc"
 
@@ -31,6 +32,7 @@ class Stat(NamedTuple):
         cpu_s: CPU time used, in seconds.
         reaped_s: CPU time of the children it has waited for.
         start: Clock ticks since boot when it started; with ``pid`` it names a process for ever.
+        wait_status: Of a zombie: how it ended, as ``waitpid(2)`` says it.
     """
 
     pid: int
@@ -40,6 +42,7 @@ class Stat(NamedTuple):
     cpu_s: float
     reaped_s: float
     start: int
+    wait_status: int = 0
 
     @property
     def lives(self) -> bool:
@@ -71,6 +74,7 @@ def process_stat(pid: int) -> Stat | None:
         cpu_s=used * TICK_S,
         reaped_s=reaped * TICK_S,
         start=int(fields[19]),
+        wait_status=int(fields[EXIT_FIELD]) if len(fields) > EXIT_FIELD else 0,
     )
 
 

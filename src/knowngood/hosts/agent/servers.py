@@ -16,7 +16,6 @@ from .proc import (
     arguments_of,
     busy_s,
     environment_of,
-    is_alive,
     listening_ports,
     process_stat,
     process_table,
@@ -92,7 +91,20 @@ class Server:
     def _look_at_stray(self) -> int | None:
         if self.launch.leader is None:
             return None if self._family.living() else UNKNOWN_STATUS
-        return None if is_alive(*self.launch.leader) else UNKNOWN_STATUS
+        pid, start = self.launch.leader
+        found = process_stat(pid)
+        if found is None or found.start != start:
+            return UNKNOWN_STATUS
+        if found.lives:
+            return None
+        # Its parent has not waited for it yet, so the kernel still tells.
+        if os.WIFSIGNALED(found.wait_status):
+            return -os.WTERMSIG(found.wait_status)
+        return os.WEXITSTATUS(found.wait_status)
+
+    def exit_status(self) -> int | None:
+        """Exit status of the leader, while its zombie is left alone; None while it lives."""
+        return self._look_at_child() if self._child and self._status is None else self._status
 
     def _reap(self) -> None:
         if self._child and self._status is not None and not self._family.living():

@@ -16,7 +16,7 @@ from .lease import Book, describe_holder, shared_lock
 from .plan import Drift, Edit, Refused, Unfinished
 from .proc import boot_id, own_name, process_stat
 from .runs import NOBODY_NAME, Launch, Runs, has_other_controller
-from .servers import Server
+from .servers import UNKNOWN_STATUS, Server
 from .shelf import Shelf
 from .files import Disk
 from .watch import Lease, holder_now, unusable
@@ -275,12 +275,7 @@ class Service:
             with suppress(OSError):
                 self._runs.write(found)
             return self._keep_server(found, None)
-        server = self._servers[launch]
-        if not server.is_child and server.launch.status is None:
-            found = self._runs.find(launch)
-            if found is not None and found.status is not None:
-                return self._keep_server(found, None)
-        return server
+        return self._servers[launch]
 
     def do_strays(self) -> list[dict[str, Any]]:
         """Servers of ours that still run although nobody looks after them: neither this object nor another process."""
@@ -297,7 +292,12 @@ class Service:
 
     def do_poll(self, launch: str) -> int | None:
         """Exit status of a server's leader, or None while it lives."""
-        return self._server(launch).poll()
+        status = self._server(launch).poll()
+        if status == UNKNOWN_STATUS:
+            # Whoever started it may have seen its end.
+            found = self._runs.find(launch)
+            return status if found is None or found.status is None else found.status
+        return status
 
     def do_stop(self, launch: str, grace_s: float) -> None:
         """End a server with all its processes."""
@@ -358,13 +358,14 @@ class Service:
         """Write down how servers ended, for whoever looks after them now; tell whether some still live."""
         left = False
         for server in self.children():
-            status = server.poll()
+            status = server.exit_status()
             record = self._runs.find(server.launch.token)
-            if status is None:
+            if status is None or server.lives():
                 left = True
-            elif record is not None and record.status is None:
+            if status is not None and record is not None and record.status is None:
                 with suppress(OSError):
                     self._runs.write(record._replace(status=status))
+                server.poll()
         return left
 
 
