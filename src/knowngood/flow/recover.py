@@ -1,11 +1,14 @@
 """Back to known-good: after a crash, and after a keep that somebody wants to take back."""
 
+from collections.abc import Sequence
+
 import msgspec
 
-from knowngood.errors import Busy, HostError, UsageError
+from knowngood.errors import HostError, UsageError
 from knowngood.flow.bench import Site
-from knowngood.flow.preflight import left_over
+from knowngood.flow.preflight import lab_prefix, left_over
 from knowngood.model.events import KeepUndone, Recovered
+from knowngood.ports import Transaction
 from knowngood.reason.edits import digest
 from knowngood.reason.fold import Trial
 
@@ -14,11 +17,7 @@ SAMPLES = ".jsonl.gz"
 
 def holder(site: Site) -> str:
     """Who holds the host now, in words; empty if nobody does."""
-    try:
-        with site.host.lease(purpose="a look at the status"):
-            return ""
-    except Busy as error:
-        return error.message
+    return site.host.holder()
 
 
 def drifted(site: Site) -> tuple[str, ...]:
@@ -58,11 +57,21 @@ def recover(site: Site) -> tuple[str, ...]:
             did.append(f"ended a server of ours, process {process.pid}")
         wanted = state.baseline.transactions if state.baseline else ()
         settled = site.host.journal.recover(keep=wanted)
+        settled = (*settled, *take_back_unrecorded(site, wanted))
         did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
         did += [f"{name} was cut off; {rescue(site, name)}" for name in state.unfinished]
         if did:
             site.memory.record(Recovered(at=site.now(), did=tuple(did)))
         return (*did, *(f"still left over: {line}" for line in left_over(site)))
+
+
+def take_back_unrecorded(site: Site, wanted: Sequence[str]) -> list[Transaction]:
+    """Revert keeps of this lab that were cut off before the event that makes them count, newest first."""
+    return [
+        site.host.journal.revert(tx.id)
+        for tx in reversed(site.host.journal.transactions())
+        if tx.state == "kept" and tx.id.startswith(lab_prefix(site)) and tx.id not in wanted
+    ]
 
 
 def rescue(site: Site, run: str) -> str:
