@@ -77,8 +77,10 @@ def write_server_config(folder: Path, port: int, env: Mapping[str, str]) -> Path
         "PermitRootLogin prohibit-password",
         "UsePAM no",
         "MaxStartups 100",
-        *(f"SetEnv {name}={value}" for name, value in env.items()),
     ]
+    if env:
+        # One line, because of several only the first counts.
+        lines.append("SetEnv " + " ".join(f'"{name}={value}"' for name, value in env.items()))
     path = folder / "sshd_config"
     path.write_text("\n".join(lines) + "\n")
     return path
