@@ -18,9 +18,12 @@ from knowngood.hosts.ask import error_of
 from knowngood.hosts.bundle import scripts
 
 # Reads the agent's text from standard input and becomes it; no quotes, so that it survives any number of shells.
-BOOT = "import sys,zlib;i=sys.stdin.buffer;s=zlib.decompress(i.read(int(i.readline())));exec(s)"
+TOO_OLD = 86
+BOOT = (
+    f"import sys,zlib;sys.version_info<(3,8)and sys.exit({TOO_OLD});"
+    "i=sys.stdin.buffer;s=zlib.decompress(i.read(int(i.readline())));exec(s)"
+)
 PYTHONS = ("python3", "/usr/bin/python3", *(f"python3.{minor}" for minor in range(14, 7, -1)), "python")
-CHECK = "import sys;sys.exit(sys.version_info<(3,8))"
 NO_PYTHON = "knowngood: no Python 3.8 or newer"
 NOISE_BYTES = 1 << 20
 FIRST_PAUSE_S = 0.1
@@ -201,8 +204,8 @@ def far_words(python: str, *, sudo: bool) -> list[str]:
     names = " ".join(shlex.quote(name) for name in ((python,) if python else PYTHONS))
     before = "sudo -n " if sudo else ""
     script = (
-        f'for p in {names}; do if command -v "$p" >/dev/null 2>&1 && "$p" -IS -c "{CHECK}" 2>/dev/null; '
-        f'then exec {before}"$p" -IS -c "{BOOT}" serve; fi; done; echo "{NO_PYTHON}" >&2; exit 127'
+        f'for p in {names}; do command -v "$p" >/dev/null 2>&1 || continue; {before}"$p" -IS -c "{BOOT}" serve; '
+        f's=$?; [ $s = {TOO_OLD} ] || exit $s; done; echo "{NO_PYTHON}" >&2; exit 127'
     )
     return ["sh", "-c", script]
 
