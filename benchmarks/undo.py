@@ -1,8 +1,8 @@
 """How long does it take to change two files on a host, be sure of it, and take it back? And what if it is cut off?
 
-Applies one edit to each of two files of 150 KB and verifies their digests, then reverts: on this machine, over a private sshd on
-the loopback, and over the same with a delay in between. Beside it what people use: ``sed -i``, ``git apply``, Ansible and
-pyinfra. Then every tool's client is killed at random moments, and the states it leaves behind are counted.
+Applies one edit to each of two files of 150 KB and verifies their digests, then reverts: on this machine, over a
+private sshd on the loopback, and over the same with a delay in between. Beside it what people use: ``sed -i``, ``git
+apply``, Ansible and pyinfra. Then every tool's client is killed at random moments; the states it leaves are counted.
 
     python benchmarks/undo.py [--ansible DIR] [--pyinfra DIR] [--repeat 20] [--cuts 40] [--delay-ms 20]
 
@@ -20,12 +20,11 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -57,9 +56,11 @@ class Room:
 
     @property
     def paths(self) -> list[Path]:
+        """Both files."""
         return [self.folder / name for name in NAMES]
 
     def reset(self) -> None:
+        """Put the old version there."""
         for path in self.paths:
             path.unlink(missing_ok=True)
             path.write_bytes(content(OLD))
@@ -71,6 +72,7 @@ class Room:
         return "torn" if "torn" in found else found.pop() if len(found) == 1 else "mixed"
 
     def edits(self) -> list[FileEdit]:
+        """From the old version to the new one."""
         before = hashlib.sha256(content(OLD)).hexdigest()
         return [FileEdit(path=str(path), before=before, after=content(NEW)) for path in self.paths]
 
@@ -107,7 +109,7 @@ def run(command: Sequence[str], text: bytes = b"") -> None:
 
 
 def journal_tool(name: str, host: LocalHost | SshHost, room: Room) -> Tool:
-    """knowngood; its answer to apply says what stands on the host now, read back and hashed there."""
+    """Us; its answer to apply says what stands on the host now, read back and hashed there."""
     last = [""]
 
     def apply() -> None:
@@ -121,7 +123,7 @@ def journal_tool(name: str, host: LocalHost | SshHost, room: Room) -> Tool:
 
 
 def cold_tool(room: Room, state: Path) -> Tool:
-    """knowngood with no connection before."""
+    """Us, with no connection before."""
 
     def once(verb: str) -> None:
         host = SshHost(NAME, state=str(state))
@@ -212,7 +214,9 @@ def pyinfra_tool(room: Room, scratch: Path, programs: str) -> Tool:
     }
     (scratch / "inventory.py").write_text(f"hosts = [({NAME!r}, {settings!r})]\n")
     for name, old, new in (("apply", OLD, NEW), ("revert", NEW, OLD)):
-        lines = [f"files.replace(path={str(path)!r}, text={old.decode()!r}, replace={new.decode()!r})" for path in room.paths]
+        lines = [
+            f"files.replace(path={str(path)!r}, text={old.decode()!r}, replace={new.decode()!r})" for path in room.paths
+        ]
         (scratch / f"{name}.py").write_text("\n".join(["from pyinfra.operations import files", *lines]) + "\n")
     command = (f"{programs}/pyinfra", "-y", f"{scratch}/inventory.py")
     return command_tool(
@@ -282,11 +286,13 @@ def cut(tools: Iterator[Tool], room: Room, state: Path, cuts: int) -> None:
         for _ in range(cuts):
             found[cut_once(tool, room, rng.uniform(0, length))] += 1
             SshHost(prefix=("env",), state=str(state)).journal.recover()
-        print(f"| {tool.name} | {' | '.join(str(found[what]) for what in ('old', 'new', 'mixed', 'torn'))} |", flush=True)
+        print(
+            f"| {tool.name} | {' | '.join(str(found[what]) for what in ('old', 'new', 'mixed', 'torn'))} |", flush=True
+        )
 
 
 @contextmanager
-def delayed(target: int, delay_s: float) -> Iterator[int]:
+def delayed(target: int, delay_s: float) -> Generator[int]:
     """A proxy that holds every byte back for a while, each way; yields its port."""
     port = free_port()
     loop = asyncio.new_event_loop()
@@ -343,4 +349,4 @@ def use_port(folder: Path, old: int, new: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -215,7 +215,7 @@ def load_lab(root: Path) -> LabConfig:
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
     if not seconds(config.lease.ttl, where=f"{path} [lease] ttl") > 0:
-        raise UsageError(f"{path} [lease] ttl is {config.lease.ttl}", hint="a time above zero, such as \"2m\"")
+        raise UsageError(f"{path} [lease] ttl is {config.lease.ttl}", hint='a time above zero, such as "2m"')
     seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout")
     seconds(config.server.stop_grace, where=f"{path} [server] stop_grace")
     return config

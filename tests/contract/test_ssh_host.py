@@ -2,8 +2,7 @@
 
 import os
 import threading
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,7 @@ from knowngood.hosts.ssh import SshHost
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Host
-from knowngood.testing.host_suite import HostSuite, wait_until
+from knowngood.testing.host_suite import HostSuite, fetch, wait_until
 from knowngood.testing.loopback import NAME, find_sshd, free_port, loopback
 
 
@@ -79,17 +78,20 @@ class TestThroughACommand(HostSuite):
 
 def cut(host: SshHost) -> None:
     """Kill the ssh client: for the other side the line is dead."""
-    process = host._connection._process
+    process = host.connection.process
     assert process
     process.kill()
     process.wait()
 
 
+def cut_when(host: SshHost, sign: Path) -> None:
+    wait_until(sign.exists)
+    cut(host)
+
+
 class TestLostConnections:
     @pytest.fixture
-    def host(
-        self, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[SshHost]
-    ) -> SshHost:
+    def host(self, programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[SshHost]) -> SshHost:
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
         hosts.append(SshHost(NAME, state=str(tmp_path / "state"), ttl_s=30.0))
         return hosts[-1]
@@ -98,15 +100,15 @@ class TestLostConnections:
         assert host.look("/no/such/file") is None
         cut(host)
         assert host.run(["echo", "here"], timeout_s=20).out == b"here\n"
-        assert host._connection.lost == 1
+        assert host.connection.lost == 1
 
     def test_a_request_cut_while_it_runs_is_done_once(self, host: SshHost, tmp_path: Path) -> None:
         count, begun = tmp_path / "count", tmp_path / "begun"
         script = 'echo once >> "$1"; touch "$2"; sleep 1; echo done'
-        threading.Thread(target=lambda: (wait_until(begun.exists), cut(host))).start()
+        threading.Thread(target=cut_when, args=(host, begun)).start()
         done = host.run(["sh", "-c", script, "sh", str(count), str(begun)], timeout_s=20)
         assert done.out == b"done\n"
-        assert host._connection.lost == 1
+        assert host.connection.lost == 1
         assert count.read_text() == "once\n"
 
     def test_the_lease_and_the_server_outlive_the_connection(self, host: SshHost, tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ class TestLostConnections:
             pass
 
     def test_a_controller_that_stays_away_loses_the_host(self, host: SshHost, tmp_path: Path) -> None:
-        host._ttl_s = 1.5
+        host.ttl_s = 1.5
         held = host.lease(purpose="a trial")
         held.__enter__()
         host.journal.apply("t", [FileEdit(path=str(tmp_path / "made"), before=None, after=b"trial")])
@@ -141,7 +143,7 @@ class TestLostConnections:
         other = LocalHost(tmp_path / "state")
         wait_until(lambda: other.holder() == "")
         wait_until(lambda: not Path(f"/proc/{process.pid}").exists())
-        host._connection._command = SshHost(NAME)._command
+        host.connection.command = SshHost(NAME).connection.command
         with pytest.raises(HostError, match="nothing was heard"):
             host.journal.apply("u", [FileEdit(path=str(tmp_path / "made"), before=None, after=b"trial")])
 
@@ -151,26 +153,30 @@ class TestLostConnections:
         process = host.spawn(spec, run="r", log=tmp_path / "log")
         wait_until(lambda: process.inspect().ports == (port,))
         with host.reach(spec) as route:
-            assert urllib.request.urlopen(route.url).read()
+            assert fetch(route.url)
             cut(host)
             assert process.poll() is None
             assert route.breaks() == 1
-            assert urllib.request.urlopen(route.url).read()
+            assert fetch(route.url)
         process.stop(grace_s=1.0)
         with pytest.raises(OSError, match="refused"):
-            urllib.request.urlopen(route.url)
+            fetch(route.url)
 
 
 def away(host: SshHost) -> None:
     """Let the controller be gone: its connection is cut, and it makes no other."""
-    host._connection._command = lambda words: ["false"]
+    host.connection.command = nowhere
     cut(host)
+
+
+def nowhere(words: Sequence[str]) -> Sequence[str]:
+    return ["false"]
 
 
 class TestWhatCannotBeReached:
     def test_a_name_that_is_none(self, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-        with pytest.raises(Unreachable, match="ssh://no-such-host.invalid") as caught:
+        with pytest.raises(Unreachable, match=r"ssh://no-such-host\.invalid") as caught:
             SshHost("no-such-host.invalid").look("/etc/passwd")
         assert "ssh" in caught.value.hint
 

@@ -14,14 +14,16 @@ import pytest
 from knowngood.errors import Busy, HostError, Quarantined, RevertFailed
 from knowngood.hosts.agent import proc
 from knowngood.hosts.agent.family import Family
-from knowngood.hosts.local import LocalHost
 from knowngood.hosts.agent.runs import Launch, Runs
+from knowngood.hosts.agent.watch import Lease
+from knowngood.hosts.local import LocalHost
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 
 CONTROLLER = """
 import sys, time
 from pathlib import Path
+from knowngood.hosts.agent.watch import Lease
 from knowngood.hosts.local import LocalHost
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
@@ -65,9 +67,7 @@ def test_while_it_lives_it_is_left_alone(tmp_path: Path, controller: "subprocess
 def servers(state: Path) -> list[int]:
     """Live processes that were launched from a state directory."""
     return [
-        one.pid
-        for launch in Runs(str(state / "runs")).all()
-        for one in Family(launch.token, launch.leader).living()
+        one.pid for launch in Runs(str(state / "runs")).all() for one in Family(launch.token, launch.leader).living()
     ]
 
 
@@ -97,9 +97,7 @@ def test_whoever_comes_next_waits_until_it_is_back(tmp_path: Path, controller: "
         assert list(host.journal.transactions()) == []
 
 
-def test_without_a_watcher_the_next_contact_brings_it_back(
-    tmp_path: Path, controller: "subprocess.Popen[str]"
-) -> None:
+def test_without_a_watcher_the_next_contact_brings_it_back(tmp_path: Path, controller: "subprocess.Popen[str]") -> None:
     wait_until(lambda: len(servers(tmp_path / "state")) == 2)
     end_watcher(tmp_path / "state")
     controller.send_signal(signal.SIGKILL)
@@ -114,22 +112,27 @@ def test_without_a_watcher_the_next_contact_brings_it_back(
         assert list(host.strays()) == []
 
 
-def test_a_silent_holder_loses_the_machine_and_its_token_is_refused(tmp_path: Path) -> None:
+def test_a_silent_holder_loses_the_machine_and_its_token_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fall_silent(lease: Lease, token: int) -> None: ...
+
+    monkeypatch.setattr(Lease, "renew", fall_silent)
     host = LocalHost(tmp_path / "state", ttl_s=0.4)
     with pytest.raises(HostError, match="nothing was heard"), host.lease(purpose="a trial"):
-        host.journal.apply("t", [FileEdit(path=str(tmp_path / "made"), before=None, after=b"trial")])
-        process = host.spawn(LaunchSpec(argv=("sleep", "300")), run="r", log=tmp_path / "log")
-        silence(host)
-        wait_until(lambda: not (tmp_path / "made").exists())
-        wait_until(lambda: process.poll() is not None)
-        assert host.journal.revert("t").state == "reverted"
-        host.journal.apply("u", [FileEdit(path=str(tmp_path / "made"), before=None, after=b"trial")])
+        outlast(host, tmp_path)
     assert not (tmp_path / "made").exists()
 
 
-def silence(host: LocalHost) -> None:
-    """Keep a host's heart from beating."""
-    host._service.do_renew = lambda token: None  # type: ignore[method-assign]
+def outlast(host: LocalHost, room: Path) -> None:
+    """Work on beyond the end of a lease."""
+    edit = FileEdit(path=str(room / "made"), before=None, after=b"trial")
+    host.journal.apply("t", [edit])
+    process = host.spawn(LaunchSpec(argv=("sleep", "300")), run="r", log=room / "log")
+    wait_until(lambda: not (room / "made").exists())
+    wait_until(lambda: process.poll() is not None)
+    assert host.journal.revert("t").state == "reverted"
+    host.journal.apply("u", [edit])
 
 
 def test_no_server_starts_while_a_transaction_is_unfinished(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_request_cut_in_transfer_starts_nothing(room: Path, programs: Path) ->
     good = build(srv)
     host = SshHost(NAME, state=str(room / "state"))
     assert host.holder() == ""
-    process = host._connection._process
+    process = host.connection.process
     assert process
     assert process.stdin
     after = [(str(srv / name), None, b"x" * SIZE) for name in NAMES]

@@ -97,9 +97,7 @@ def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Iterator[Server]:
                 wait_ready(bench, process, real, route, bench.engine.readiness, log)
                 require_ours(process, real)
             ready_s = time.monotonic() - begun
-            yield Server(
-                spec=real, route=route, process=process, log=log, started_at=started_at, ready_s=ready_s
-            )
+            yield Server(spec=real, route=route, process=process, log=log, started_at=started_at, ready_s=ready_s)
     finally:
         process.stop(grace_s=bench.stop_grace_s)
         require_port_given_back(bench.host, real)
@@ -111,9 +109,7 @@ def which(bench: Bench, name: str) -> str | None:
     return found.out.decode().strip() or None
 
 
-def wait_ready(
-    bench: Bench, process: Process, spec: LaunchSpec, route: Route, readiness: Readiness, log: Path
-) -> None:
+def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, route: Route, readiness: Readiness, log: Path) -> None:
     """Wait for health and a first answer; notice death at once and tell progress from silence.
 
     Raises:

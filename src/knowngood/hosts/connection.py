@@ -45,6 +45,8 @@ class Connection:
         on_connect: Called after every start of the agent.
 
     Attributes:
+        command: As above.
+        process: The command that runs now; None if none does.
         lost: How often a connection that had stood was lost.
         hello: What the agent said of itself: ``boot``, ``pid``, ``python``.
     """
@@ -61,7 +63,7 @@ class Connection:
         on_connect: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
-        self._command = command
+        self.command = command
         self._state = state
         self._python = python
         self._sudo = sudo
@@ -70,7 +72,7 @@ class Connection:
         self._session = secrets.token_hex(16)
         self._numbers = itertools.count(1)
         self._alone = threading.RLock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
         self.lost = 0
         self.hello: dict[str, Any] = {}
@@ -96,7 +98,7 @@ class Connection:
         while True:
             try:
                 # Whoever was never reached is most likely misspelt: that is said at once.
-                process = self._process or self._connect(again=bool(self.hello))
+                process = self.process or self._connect(again=bool(self.hello))
                 return self._talk(process, frame)
             except (Cut, OSError) as error:
                 self._drop()
@@ -110,11 +112,10 @@ class Connection:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _talk(self, process: "subprocess.Popen[bytes]", frame: bytes) -> dict[str, Any]:
-        if process.stdin is None or process.stdout is None:
-            raise Cut
-        process.stdin.write(frame)
-        process.stdin.flush()
-        answer: dict[str, Any] = unpack(process.stdout)
+        stdin, stdout = ends(process)
+        stdin.write(frame)
+        stdin.flush()
+        answer: dict[str, Any] = unpack(stdout)
         return answer
 
     def _connect(self, *, again: bool) -> "subprocess.Popen[bytes]":
@@ -125,7 +126,7 @@ class Connection:
         """
         self._said.seek(0)
         self._said.truncate()
-        command = self._command(far_words(self._python, sudo=self._sudo))
+        command = self.command(far_words(self._python, sudo=self._sudo))
         process = subprocess.Popen(
             # Control-C is for us: the agent is still needed to bring everything back.
             ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", *command],
@@ -133,17 +134,16 @@ class Connection:
             stdout=subprocess.PIPE,
             stderr=self._said,
         )
-        self._process = process
+        self.process = process
         found = scripts()
         text = zlib.compress(found["recover.py"], 9)
         hello = {"state": self._state, "scripts": {"recover.sh": found["recover.sh"]}}
         try:
-            if process.stdin is None or process.stdout is None:
-                raise Cut
-            process.stdin.write(b"%d\n%s%s" % (len(text), text, pack(hello)))
-            process.stdin.flush()
-            skip_noise(process.stdout)
-            self.hello = unpack(process.stdout)
+            stdin, stdout = ends(process)
+            stdin.write(b"%d\n%s%s" % (len(text), text, pack(hello)))
+            stdin.flush()
+            skip_noise(stdout)
+            self.hello = unpack(stdout)
             self._on_connect()
         except (Cut, OSError) as error:
             self._drop()
@@ -159,12 +159,12 @@ class Connection:
         elif "assword" in said and self._sudo:
             hint = "[host] sudo needs a rule without a password (NOPASSWD) for the interpreter."
         else:
-            hint = f"Try it by hand: {shlex.join(self._command(['true']))}"
+            hint = f"Try it by hand: {shlex.join(self.command(['true']))}"
         return Unreachable(f"{self._name}: {how}" + (f": {last_line(said)}" if said else ""), hint=hint, said=said)
 
     def _drop(self) -> None:
         """Forget a connection that is of no use any more."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         with suppress(OSError):
@@ -178,7 +178,7 @@ class Connection:
     def close(self) -> None:
         """Let the agent go. It ends by itself when its input does, and the servers that it started."""
         with self._alone:
-            process, self._process = self._process, None
+            process, self.process = self.process, None
             if process is None:
                 return
             with suppress(OSError):
@@ -197,6 +197,17 @@ class Connection:
         with suppress(KnowngoodError, AttributeError):
             self.close()
             self._said.close()
+
+
+def ends(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
+    """Our ends of the pipes to a process.
+
+    Raises:
+        Cut: They were never made.
+    """
+    if process.stdin is None or process.stdout is None:
+        raise Cut
+    return process.stdin, process.stdout
 
 
 def far_words(python: str, *, sudo: bool) -> list[str]:
@@ -231,5 +242,3 @@ def last_line(text: str) -> str:
     """The last line that says something."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
-
-

@@ -34,7 +34,7 @@ class AgentHost:
 
     def __init__(self, ask: Ask, *, ttl_s: float = TTL_S) -> None:
         self._transport = ask
-        self._ttl_s = ttl_s
+        self.ttl_s = ttl_s
         self._token = 0
         self._journal = AgentJournal(self._ask)
 
@@ -98,7 +98,7 @@ class AgentHost:
         Raises:
             Busy: Somebody holds it; who, for what and since when are in the message.
         """
-        self._token = self._ask("acquire", holder=self._holder(purpose), ttl_s=self._ttl_s, tied=self._is_tied)
+        self._token = self._ask("acquire", holder=self._holder(purpose), ttl_s=self.ttl_s, tied=self._is_tied)
         over = threading.Event()
         heart = threading.Thread(target=self._beat, args=(over,), name="knowngood-lease", daemon=True)
         heart.start()
@@ -125,7 +125,7 @@ class AgentHost:
         return None
 
     def _beat(self, over: threading.Event) -> None:
-        while not over.wait(self._ttl_s / 4):
+        while not over.wait(self.ttl_s / 4):
             # A lease that is lost is told by the next request that needs it.
             with suppress(KnowngoodError):
                 self._ask("renew")

@@ -1,6 +1,6 @@
 """The machine that knowngood itself runs on."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,6 @@ class LocalHost(AgentHost):
         return True
 
     @contextmanager
-    def reach(self, spec: LaunchSpec) -> Iterator[Route]:
+    def reach(self, spec: LaunchSpec) -> Generator[Route]:
         """Where a server is reached: where it listens."""
         yield Route(url=spec.url)

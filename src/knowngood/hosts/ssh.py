@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,9 @@ class SshHost(AgentHost):
         python: Interpreter on the host that runs the agent (3.8 or newer); empty looks for one.
         sudo: Whether the agent runs as root there, by ``sudo -n``.
         ttl_s: Longest silence of this controller, in seconds, before the host goes back to known-good by itself.
+
+    Attributes:
+        connection: How its agent is asked.
     """
 
     _is_tied = False
@@ -55,7 +58,7 @@ class SshHost(AgentHost):
         self._name = name
         self._prefix = tuple(prefix)
         self._ways = Ways(name)
-        self._connection = Connection(
+        self.connection = Connection(
             self.address,
             self._command,
             state=state,
@@ -64,7 +67,7 @@ class SshHost(AgentHost):
             patience_s=max(ttl_s, LEAST_PATIENCE_S),
             on_connect=self._ways.open_all,
         )
-        super().__init__(self._connection.ask, ttl_s=ttl_s)
+        super().__init__(self.connection.ask, ttl_s=ttl_s)
 
     def _command(self, words: Sequence[str]) -> Sequence[str]:
         inner = (*self._prefix, *words)
@@ -82,10 +85,10 @@ class SshHost(AgentHost):
     def is_here(self) -> bool:
         """Whether it is the same machine after all: a container on it, or the loopback."""
         self._connect()
-        return bool(boot_id()) and self._connection.hello["boot"] == boot_id()
+        return bool(boot_id()) and self.connection.hello["boot"] == boot_id()
 
     def _connect(self) -> None:
-        if not self._connection.hello:
+        if not self.connection.hello:
             self._ask("holder")
 
     def spawn(self, spec: LaunchSpec, *, run: str, log: Path) -> "FollowedProcess":
@@ -105,7 +108,7 @@ class SshHost(AgentHost):
         return FollowedProcess(self._ask, found["token"], found["pid"], log)
 
     @contextmanager
-    def reach(self, spec: LaunchSpec) -> Iterator[Route]:
+    def reach(self, spec: LaunchSpec) -> Generator[Route]:
         """Have a way to a server's port: forwarded by ``ssh``; of a container on this machine, the port as published.
 
         Raises:
@@ -113,17 +116,17 @@ class SshHost(AgentHost):
         """
         self._connect()
         if not self._name or not spec.port:
-            yield Route(url=spec.url, breaks=lambda: self._connection.lost)
+            yield Route(url=spec.url, breaks=lambda: self.connection.lost)
             return
         port = self._ways.open(spec.address, spec.port)
         try:
-            yield Route(url=f"http://127.0.0.1:{port}", breaks=lambda: self._connection.lost)
+            yield Route(url=f"http://127.0.0.1:{port}", breaks=lambda: self.connection.lost)
         finally:
             self._ways.close(port)
 
     def close(self) -> None:
         """Let the connection go. What is on the host stays there: within a lease, until its time is over."""
-        self._connection.close()
+        self.connection.close()
         self._ways.forget()
 
 
@@ -267,10 +270,15 @@ def batch() -> tuple[str, ...]:
 def has_master(name: str) -> bool:
     """Whether the user's configuration shares connections to a host already."""
     try:
-        done = subprocess.run(["ssh", "-G", name], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["ssh", "-G", name], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     except OSError as error:
         raise Unreachable(f"ssh cannot be run: {error.strerror}", hint="Install OpenSSH's client.") from error
-    found = dict(line.partition(" ")[::2] for line in done.stdout.splitlines())
+    found: dict[str, str] = {}
+    for line in done.stdout.splitlines():
+        key, _, value = line.partition(" ")
+        found[key] = value
     return found.get("controlmaster", "false") not in ("false", "no") and found.get("controlpath", "none") != "none"
 
 

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def find_sshd() -> str | None:
 
 
 @contextmanager
-def loopback(folder: Path, *, env: Mapping[str, str] | None = None, port_seen: int = 0) -> Iterator[Path]:
+def loopback(folder: Path, *, env: Mapping[str, str] | None = None, port_seen: int = 0) -> Generator[Path]:
     """Run an sshd with a host key, a user key and a configuration of its own.
 
     Args:
@@ -43,7 +43,7 @@ def loopback(folder: Path, *, env: Mapping[str, str] | None = None, port_seen: i
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
     port = free_port()
-    command = [program, "-D", "-E", folder / "sshd.log", "-f", write_server_config(folder, port, env or {})]
+    command = [program, "-D", "-E", str(folder / "sshd.log"), "-f", str(write_server_config(folder, port, env or {}))]
     server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
         wait_for(port)

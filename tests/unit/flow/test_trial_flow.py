@@ -343,7 +343,7 @@ def test_a_keep_that_cannot_be_recorded_is_taken_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [False, True], ids=["before the journal keeps it", "before the event says so"])
 def test_killed_before_the_event_of_a_keep_recover_takes_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool
 ) -> None:
     world = ready(tmp_path, lambda w: 1.5 if b"True" in w.host.files[FILE] else 1.0)
     really_keep = world.host.books.keep

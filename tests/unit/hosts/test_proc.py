@@ -40,7 +40,9 @@ def test_busy_counts_stolen_time_but_not_idle_or_waiting(fake: Path) -> None:
 def test_this_process() -> None:
     me = proc.process_table()[os.getpid()]
     assert me.parent == os.getppid()
-    assert proc.environment_of(me.pid).keys() <= {*os.environ, "PYTEST_CURRENT_TEST"} | proc.environment_of(me.pid).keys()
+    assert (
+        proc.environment_of(me.pid).keys() <= {*os.environ, "PYTEST_CURRENT_TEST"} | proc.environment_of(me.pid).keys()
+    )
     assert proc.rss_mb(me.pid) > 1
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Tuple
+from typing import TYPE_CHECKING, Tuple  # noqa: UP035 - evaluated, and Python 3.8 must understand it
 
 from .proc import Stat, process_table, read_proc
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MARKER = "KNOWNGOOD_LAUNCH"
-Name = Tuple[int, int]  # noqa: UP006 - evaluated, and Python 3.8 must understand it
+Name = Tuple[int, int]  # noqa: UP006 - the same
 
 
 class Family:

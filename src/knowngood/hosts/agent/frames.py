@@ -18,7 +18,7 @@ class Cut(Exception):
 
 
 def pack(message: Any) -> bytes:
-    """A frame: ``LENGTH SHA256\\n``, then JSON; bytes in it travel as base64."""
+    """A frame: a line with length and SHA-256, then JSON; bytes in it travel as base64."""
     body = json.dumps(message, default=pack_bytes, separators=(",", ":")).encode("ascii")
     return b"%d %s\n%s" % (len(body), hashlib.sha256(body).hexdigest().encode(), body)
 

@@ -16,7 +16,7 @@ import os
 import stat
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .failures import Failure
 from .files import Disk, barrier, write_new
@@ -97,10 +97,19 @@ def write_note(fd: int, holder: dict[str, Any] | None) -> None:
 def read_note(fd: int) -> dict[str, Any]:
     """The holder's note; empty if it is not there yet."""
     try:
-        found = json.loads(os.pread(fd, 1 << 16, 0))
+        return table_of(os.pread(fd, 1 << 16, 0))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+
+
+def table_of(text: bytes) -> dict[str, Any]:
+    """A JSON object; empty for any other JSON.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    found: Any = json.loads(text)
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def describe_holder(holder: dict[str, Any]) -> str:
@@ -136,10 +145,9 @@ class Book:
         """The record; empty before the first lease."""
         try:
             with open(self._path, "rb") as file:
-                found = json.loads(file.read())
+                return table_of(file.read())
         except (FileNotFoundError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
 
     def write(self, record: dict[str, Any]) -> None:
         """Put the record in place, durably: a token must never be given out twice."""
@@ -230,7 +238,7 @@ class Book:
 def watcher_lives(record: dict[str, Any]) -> bool:
     """Tell whether the watcher of a record is there."""
     watcher = record.get("watcher")
-    return record.get("boot") == boot_id() and bool(watcher) and is_alive(watcher[0], watcher[1])
+    return watcher is not None and record.get("boot") == boot_id() and is_alive(watcher[0], watcher[1])
 
 
 def now_text() -> str:

@@ -1,7 +1,7 @@
-"""``recover.py``: what a person runs by hand on the host when nothing else is left, and what the engine itself runs.
+"""``recover.py``: what a person runs by hand on the host when nothing else is left, and what the engine runs there.
 
-Usage: ``python3 recover.py [--state DIR] [recover | list | revert ID | keep ID]``; without a word it recovers. The engine
-says ``serve`` (answer requests on standard input) and ``watch TOKEN`` (hold the lease that standard input locks).
+Usage: ``python3 recover.py [--state DIR] [recover | list | revert ID | keep ID]``; without a word it recovers. The
+engine says ``serve`` (answer requests on standard input) and ``watch TOKEN`` (hold the lease that it locks).
 """
 
 from __future__ import annotations

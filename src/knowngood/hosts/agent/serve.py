@@ -92,19 +92,11 @@ class Desk:
             with self._page(request["session"]) as page:
                 known = page.read()
                 if known and known["number"] == request["number"]:
-                    if known["answer"] is None:
-                        raise Failure(
-                            "Unreachable",
-                            f"the host was cut off while it carried out {verb!r}; what came of it is unknown",
-                            "Try again.",
-                        )
-                    return dict(known["answer"])
+                    return failed(unknown_end(verb)) if known["answer"] is None else dict(known["answer"])
                 page.write({"number": request["number"], "answer": None})
                 answer = self._carry_out(verb, arguments)
                 page.write({"number": request["number"], "answer": answer})
                 return answer
-        except Failure as error:
-            return failed(error)
         except OSError as error:
             return failed(Failure("HostError", f"{self._folder} cannot be used: {error.strerror}", "Is the disk full?"))
 
@@ -136,7 +128,9 @@ class Desk:
         if not self._swept:
             self._swept = True
             self._sweep()
-        fd = os.open(os.path.join(self._folder, os.path.basename(session)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(
+            os.path.join(self._folder, os.path.basename(session)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield Page(fd)
@@ -172,6 +166,15 @@ class Page:
         at = 0
         while at < len(rest):
             at += os.pwrite(self._fd, rest[at:], at)
+
+
+def unknown_end(verb: str) -> Failure:
+    """The failure for a request that was begun by an agent that was killed."""
+    return Failure(
+        "Unreachable",
+        f"the agent was killed while it carried out {verb!r}; what came of it is unknown",
+        "Run `knowngood status`, then try again.",
+    )
 
 
 def failed(error: Failure) -> dict[str, Any]:

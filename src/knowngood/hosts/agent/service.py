@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .failures import Failure
 from .family import MARKER, Family
+from .files import Disk
 from .journal import UNFINISHED, Journal, Status, describe_error
 from .lease import Book, describe_holder, shared_lock
 from .plan import Drift, Edit, Refused, Unfinished
@@ -18,7 +19,6 @@ from .proc import boot_id, own_name, process_stat
 from .runs import NOBODY_NAME, Launch, Runs, has_other_controller
 from .servers import UNKNOWN_STATUS, Server
 from .shelf import Shelf
-from .files import Disk
 from .watch import Lease, holder_now, unusable
 
 if TYPE_CHECKING:
@@ -151,7 +151,9 @@ class Service:
             hint = "Look at what changed the file; make the change for what stands there now."
             raise Failure("Drift", str(error), hint, facts) from error
         except Refused as error:
-            raise Failure("Refused", str(error), "Nothing was changed. Remove the cause and try again.", facts) from error
+            raise Failure(
+                "Refused", str(error), "Nothing was changed. Remove the cause and try again.", facts
+            ) from error
         except Unfinished as error:
             hint = f"Put one of the two versions back by hand (pre-images: {self.state}/tx), then recover again."
             raise Failure("RevertFailed", str(error), hint, facts) from error

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .failures import Failure
-from .lease import FREE, HELD, Book, boot_id, busy, now_text, open_lock, read_note, take_lock, write_note
-from .proc import is_alive, own_name, process_stat
+from .lease import FREE, HELD, Book, busy, now_text, open_lock, read_note, take_lock, write_note
+from .proc import boot_id, is_alive, own_name, process_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,11 +94,9 @@ class Lease:
                 return fd
             note = read_note(fd)
             os.close(fd)
-            controller = note.get("controller")
             # A holder without a note has just come, or only looked.
-            brief = not note and time.monotonic() - begun < WATCH_S * 4
-            dead = bool(controller) and not is_alive(*controller)
-            if not brief and not (dead and time.monotonic() - begun < PATIENCE_S):
+            patience_s = 0.0 if note else WATCH_S * 4
+            if time.monotonic() - begun > (PATIENCE_S if is_dead(note) else patience_s):
                 raise busy(note)
             time.sleep(WATCH_S / 4)
 
@@ -176,18 +174,30 @@ class Lease:
             self._watcher = None
 
 
+def is_dead(note: dict[str, Any]) -> bool:
+    """Tell whether the holder is a process of this machine that is gone: then its watcher is bringing things back."""
+    controller = note.get("controller")
+    return controller is not None and not is_alive(controller[0], controller[1])
+
+
 def holder_now(lock: str) -> dict[str, Any] | None:
-    """The note of whoever holds the machine now; None if nobody does. Changes nothing."""
-    try:
-        fd = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError:
+    """The note of whoever holds the machine now; None if nobody does. Changes nothing.
+
+    While a watcher brings things back for a holder that is dead, it is waited for: nothing that could be said is true.
+    """
+    begun = time.monotonic()
+    while os.path.lexists(lock):
         fd = open_lock(lock)
-    try:
-        return None if take_lock(fd) else read_note(fd)
-    finally:
-        os.close(fd)
+        try:
+            if take_lock(fd):
+                return None
+            note = read_note(fd)
+        finally:
+            os.close(fd)
+        if not is_dead(note) or time.monotonic() - begun > PATIENCE_S:
+            return note
+        time.sleep(WATCH_S / 4)
+    return None
 
 
 def watch(state: str, token: int) -> int:
@@ -227,9 +237,8 @@ def watch(state: str, token: int) -> int:
 
 def vanished(record: dict[str, Any], silence_s: float) -> str:
     """Why a holder counts as gone; empty if it does not."""
-    controller = record.get("controller")
-    if controller and not is_alive(*controller):
-        return f"process {controller[0]}, which held it, is gone"
+    if is_dead(record):
+        return f"process {record['controller'][0]}, which held it, is gone"
     if silence_s > float(record["ttl"]):
         return f"nothing was heard of its holder for {float(record['ttl']):g} s"
     return ""
