@@ -295,6 +295,9 @@ def open_host(config: LabConfig) -> Host:
 
 def open_load(config: LabConfig) -> Load:
     """The benchmark client that fits the engine."""
+    if config.server.metrics_file and not config.host.is_local:
+        hint = "take it away, and have the program print the metrics as its last line"
+        raise UsageError("[server] metrics_file is a file of this machine, and the host is another", hint=hint)
     if config.server.engine == "command":
         from knowngood.loads.program import Program  # noqa: PLC0415
 

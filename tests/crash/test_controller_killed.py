@@ -71,9 +71,12 @@ def servers(state: Path) -> list[int]:
     ]
 
 
+def watcher_of(state: Path) -> int:
+    return int(json.loads((state / "lease.json").read_bytes())["watcher"][0])
+
+
 def end_watcher(state: Path) -> None:
-    pid = json.loads((state / "lease.json").read_bytes())["watcher"][0]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(watcher_of(state), signal.SIGKILL)
 
 
 def test_after_its_death_the_machine_goes_back_by_itself(tmp_path: Path, controller: "subprocess.Popen[str]") -> None:
@@ -133,6 +136,16 @@ def outlast(host: LocalHost, room: Path) -> None:
     wait_until(lambda: process.poll() is not None)
     assert host.journal.revert("t").state == "reverted"
     host.journal.apply("u", [edit])
+
+
+def test_a_watcher_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    host = LocalHost(tmp_path / "state", ttl_s=1.0)
+    with host.lease(purpose="a trial"):
+        first = watcher_of(tmp_path / "state")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: watcher_of(tmp_path / "state") != first)
+        assert "a trial" in LocalHost(tmp_path / "state").holder()
+    assert host.holder() == ""
 
 
 def test_no_server_starts_while_a_transaction_is_unfinished(tmp_path: Path) -> None:

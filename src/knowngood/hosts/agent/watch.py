@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from .failures import Failure
-from .lease import FREE, HELD, Book, busy, now_text, open_lock, read_note, take_lock, write_note
+from .lease import FREE, HELD, Book, busy, now_text, open_lock, read_note, take_lock, watcher_lives, write_note
 from .proc import boot_id, is_alive, own_name, process_stat
 
 if TYPE_CHECKING:
@@ -124,11 +124,13 @@ class Lease:
                 "the process that watches over the lease could not be started",
                 f"Its messages are in {self._state}/watch.log.",
             )
+        if self._watcher is not None:
+            self._watcher.wait()
         self._watcher = watcher
         return [found.pid, found.start]
 
     def renew(self, token: int) -> None:
-        """Say that the holder lives.
+        """Say that the holder lives; if its watcher does not, start another.
 
         Raises:
             Failure: The lease is lost.
@@ -136,6 +138,11 @@ class Lease:
         with self.book.gate():
             self.book.check(token)
             self.book.beat()
+            record = self.book.read()
+            if not watcher_lives(record):
+                if self._fd < 0:
+                    self._fd = self._wait_for_lock()
+                self.book.write(dict(record, watcher=self._start_watcher(self._fd, token)))
 
     def release(self, token: int) -> None:
         """Give the machine back. A server that was started meanwhile lives on.
