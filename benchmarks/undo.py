@@ -285,7 +285,7 @@ def cut(tools: Iterator[Tool], room: Room, state: Path, cuts: int) -> None:
         found: Counter[str] = Counter()
         for _ in range(cuts):
             found[cut_once(tool, room, rng.uniform(0, length))] += 1
-            SshHost(prefix=("env",), state=str(state)).journal.recover()
+            LocalHost(state).journal.recover()
         print(
             f"| {tool.name} | {' | '.join(str(found[what]) for what in ('old', 'new', 'mixed', 'torn'))} |", flush=True
         )

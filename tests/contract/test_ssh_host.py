@@ -132,6 +132,14 @@ class TestLostConnections:
         with host.lease(purpose="the next"):
             pass
 
+    def test_a_request_longer_than_the_lease_is_no_silence(self, host: SshHost, tmp_path: Path) -> None:
+        host.ttl_s = 1.0
+        with host.lease(purpose="a trial"):
+            host.journal.apply("t", [FileEdit(path=str(tmp_path / "made"), before=None, after=b"trial")])
+            host.run(["sleep", "3"], timeout_s=20)
+            assert (tmp_path / "made").exists()
+            host.journal.revert("t")
+
     def test_a_controller_that_stays_away_loses_the_host(self, host: SshHost, tmp_path: Path) -> None:
         host.ttl_s = 1.5
         held = host.lease(purpose="a trial")

@@ -40,6 +40,9 @@ class AgentHost:
 
     def _ask(self, verb: str, /, **arguments: Any) -> Any:
         """Ask the agent; what only the holder of the lease may do carries its token."""
+        if self._token:
+            # However long a request takes, whoever waits for it is alive.
+            arguments["held"] = self._token
         if verb in LEASE or (verb in CHANGING and self._token):
             arguments["token"] = self._token
         return self._transport(verb, **arguments)

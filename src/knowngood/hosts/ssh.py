@@ -165,9 +165,12 @@ class Ways:
     def _control(self, verb: str, port: int) -> "subprocess.CompletedProcess[str]":
         where = ("-S", self._socket) if self._own else ()
         command = ["ssh", *where, *batch(), "-O", verb, "-L", f"127.0.0.1:{port}:{self._open[port]}", self._name]
-        return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=FORWARD_S
-        )
+        try:
+            return subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=FORWARD_S
+            )
+        except subprocess.TimeoutExpired:
+            return subprocess.CompletedProcess(command, 1, "", f"no answer within {FORWARD_S:g} s")
 
     def open(self, address: str, port: int) -> int:
         """Forward a port of the host; return its number here.
@@ -196,7 +199,7 @@ class Ways:
 
     def close(self, port: int) -> None:
         """Forward a port no more."""
-        with suppress(OSError, subprocess.TimeoutExpired):
+        with suppress(OSError):
             self._control("cancel", port)
         del self._open[port]
 

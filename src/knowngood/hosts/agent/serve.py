@@ -102,7 +102,7 @@ class Desk:
 
     def _carry_out(self, verb: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         done = threading.Event()
-        token = arguments.get("token", 0)
+        token = arguments.get("held", 0)
         beating = threading.Thread(target=self._beat, args=(done, token), daemon=True)
         if token:
             beating.start()

@@ -66,13 +66,17 @@ class Service:
     def call(self, verb: str, arguments: Mapping[str, Any]) -> Any:
         """Do what is asked.
 
+        Args:
+            verb: Its method's name, without ``do_``.
+            arguments: Its method's arguments; ``held``, the token of the asker's lease, is nobody's.
+
         Raises:
             Failure: It cannot be done, or there is no such verb.
         """
         method = getattr(self, "do_" + verb, None)
         if method is None:
             raise Failure("HostError", f"the agent knows no {verb!r}", "Are both sides of one version?")
-        return method(**arguments)
+        return method(**{name: value for name, value in arguments.items() if name != "held"})
 
     def _install(self) -> None:
         with self._mapped(""):
