@@ -18,6 +18,7 @@ from knowngood.model.workload import Lengths, Slo, Workload
 T = TypeVar("T")
 LAB_FILE = "knowngood.toml"
 DEFAULT_WORKLOAD: list[dict[str, Any]] = [{}]
+SHORTEST_TTL_S = 1.0
 LENGTH_KEYS = ("isl", "osl")
 PERCENT = re.compile(r"^([+-]?\d+(?:\.\d+)?)\s*%$")
 SPAN = re.compile(r"^(\d+(?:\.\d+)?)\s*(s|m|h)$")
@@ -214,8 +215,8 @@ def load_lab(root: Path) -> LabConfig:
     )
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
-    if not seconds(config.lease.ttl, where=f"{path} [lease] ttl") > 0:
-        raise UsageError(f"{path} [lease] ttl is {config.lease.ttl}", hint='a time above zero, such as "2m"')
+    if seconds(config.lease.ttl, where=f"{path} [lease] ttl") < SHORTEST_TTL_S:
+        raise UsageError(f"{path} [lease] ttl is {config.lease.ttl}", hint=f"at least {SHORTEST_TTL_S:g}s, such as 2m")
     seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout")
     seconds(config.server.stop_grace, where=f"{path} [server] stop_grace")
     return config
