@@ -6,7 +6,7 @@ Every face calls these; they return values and raise ``KnowngoodError``.
 import difflib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -29,12 +29,14 @@ from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:  # a quick command must not wait for what it does not use
+    from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
     from knowngood.flow.preview import Preview
     from knowngood.reason.rank import Ranked
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
+SHORTEST_TTL_S = 1.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +47,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         baseline: Version of the baseline; 0 before the first.
         running: Who holds the host now, in words; empty if nobody does.
         left_over: What earlier work left behind, one line each.
-        drift: Managed files that are not what the baseline says.
+        drift: Managed files and kept settings that are not what the baseline says.
+        drift_diff: What was changed by hand, the first lines of each file; `capture --dry-run` shows all of it.
         trials: Number of trials.
         kept: Trials whose change sets are in force.
     """
@@ -57,6 +60,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     drift: tuple[str, ...]
     trials: int
     kept: tuple[str, ...]
+    drift_diff: str = ""
 
 
 class Lab:
@@ -142,9 +146,49 @@ class Lab:
             running=running,
             left_over=left,
             drift=drift,
+            drift_diff=self.drift_diff() if drift else "",
             trials=len(self.state.trials),
             kept=baseline.kept if baseline else (),
         )
+
+    def drift_diff(self) -> str:
+        """What was changed by hand; see ``flow.capture.drift_diff``."""
+        from knowngood.flow.capture import drift_diff  # noqa: PLC0415
+
+        return drift_diff(self.site())
+
+    def plan_capture(self, *, name: str = "", claim: str = "", roots: Sequence[str] = ()) -> "Captured":
+        """Make an experiment of what was edited by hand, and write nothing; see ``flow.capture.plan_capture``."""
+        from knowngood.flow.capture import plan_capture  # noqa: PLC0415
+
+        return plan_capture(self.site(), name=name, claim=claim, roots=roots)
+
+    def capture(
+        self, *, name: str, claim: str, roots: Sequence[str], agree: Callable[["Captured"], bool]
+    ) -> "tuple[Captured, tuple[Path, ...], bool]":
+        """Write an experiment of what was edited by hand, then bring the host back to known-good if somebody agrees.
+
+        Args:
+            name: Of the hypothesis; empty chooses one.
+            claim: What whoever edited believes; empty leaves it open.
+            roots: Directories that it is about; none means all that is managed.
+            agree: Asked once the experiment is written.
+
+        Returns:
+            What was captured, the files written, and whether the host was brought back.
+        """
+        from knowngood.flow.capture import plan_capture, put_back, write_experiment  # noqa: PLC0415
+
+        site = self.site()
+        with self.host.lease(purpose=f"capture in {self.config.root}"):
+            captured = plan_capture(site, name=name, claim=claim, roots=roots)
+            if not captured.changes:
+                return captured, (), False
+            written = write_experiment(site, captured)
+            agreed = agree(captured)
+            if agreed:
+                put_back(site, captured)
+            return captured, written, agreed
 
     def recover(self) -> tuple[str, ...]:
         """Bring the host back to known-good after work was cut off; returns what that took, one line each."""
@@ -278,10 +322,12 @@ def open_host(config: LabConfig) -> Host:
     """The lab's host; one that is far away is reached when it is first asked for something.
 
     Raises:
-        UsageError: The address is none.
+        UsageError: The address is none, or the lease too short.
     """
     table = config.host
     ttl_s = seconds(config.lease.ttl, where="[lease] ttl")
+    if ttl_s < SHORTEST_TTL_S:
+        raise UsageError(f"[lease] ttl is {config.lease.ttl}", hint=f"at least {SHORTEST_TTL_S:g}s, such as 2m")
     if table.is_local:
         return LocalHost(ttl_s=ttl_s)
     scheme, _, name = table.address.partition("://")

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, cast
 import msgspec
 
 from knowngood.errors import UsageError
-from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch
+from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting
 from knowngood.model.hypothesis import Hypothesis, Prediction
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Lengths, Slo, Workload
@@ -18,7 +18,6 @@ from knowngood.model.workload import Lengths, Slo, Workload
 T = TypeVar("T")
 LAB_FILE = "knowngood.toml"
 DEFAULT_WORKLOAD: list[dict[str, Any]] = [{}]
-SHORTEST_TTL_S = 1.0
 LENGTH_KEYS = ("isl", "osl")
 PERCENT = re.compile(r"^([+-]?\d+(?:\.\d+)?)\s*%$")
 SPAN = re.compile(r"^(\d+(?:\.\d+)?)\s*(s|m|h)$")
@@ -30,12 +29,15 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     Attributes:
         address: ``local``, the machine that knowngood runs on, or ``ssh://NAME``, whatever ``ssh NAME`` reaches.
+        managed: Directories whose files `knowngood baseline` records, so that edits by hand are seen and captured;
+            absolute, or relative to the lab.
         through: Command that leads further in, such as ``["docker", "exec", "-i", "NAME"]``.
         python: Interpreter there, 3.8 or newer, for our own agent; empty looks for one.
         sudo: Run the agent there as root, by ``sudo -n``.
     """
 
     address: str = "local"
+    managed: tuple[str, ...] = ()
     through: tuple[str, ...] = ()
     python: str = ""
     sudo: bool = False
@@ -158,6 +160,11 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     lease: LeaseTable = LeaseTable()
 
     @property
+    def managed(self) -> tuple[str, ...]:
+        """Managed directories, as absolute paths without links, each once."""
+        return tuple(dict.fromkeys(str((self.root / folder).resolve()) for folder in self.host.managed))
+
+    @property
     def spec(self) -> LaunchSpec:
         """The launch that ``[server]`` describes."""
         cwd = str((self.root / self.server.cwd).resolve()) if self.host.is_local else self.server.cwd
@@ -215,8 +222,7 @@ def load_lab(root: Path) -> LabConfig:
     )
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
-    if seconds(config.lease.ttl, where=f"{path} [lease] ttl") < SHORTEST_TTL_S:
-        raise UsageError(f"{path} [lease] ttl is {config.lease.ttl}", hint=f"at least {SHORTEST_TTL_S:g}s, such as 2m")
+    seconds(config.lease.ttl, where=f"{path} [lease] ttl")
     seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout")
     seconds(config.server.stop_grace, where=f"{path} [server] stop_grace")
     return config
@@ -318,7 +324,10 @@ CHANGE_KEYS: dict[str, tuple[str, ...]] = {
     "env": ("value",),
     "flag": ("value", "remove", "append"),
     "file": ("from",),
+    "pin": ("deps",),
+    "setting": ("value", "read", "write"),
 }
+PINNED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[^*,;\s]+")
 
 
 def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change:
@@ -353,12 +362,37 @@ def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change
             return File(path=on_host(table["file"], folder), content=content, source=table["from"])
         case "env":
             return Env(name=table["env"], value=None if value is None else str(value))
+        case "pin":
+            return read_pin(table, where=where)
+        case "setting":
+            return read_setting(table, where=where)
         case _:
             return convert(
                 {**table, "value": None if value is None else str(value)},
                 Flag,
                 where=where,
             )
+
+
+def read_pin(table: Mapping[str, Any], *, where: str) -> Pin:
+    """Check a ``pin``: exactly one version."""
+    pin = convert({"requirement": str(table["pin"]).replace(" ", ""), **omit(table, "pin")}, Pin, where=where)
+    if not PINNED.fullmatch(pin.requirement):
+        raise UsageError(f"{where}: pin is {table['pin']!r}", hint='exactly one version, such as "numpy==2.3.1"')
+    return pin
+
+
+def read_setting(table: Mapping[str, Any], *, where: str) -> Setting:
+    """Check a ``setting``: a path or sysctl name, or a name with both commands."""
+    if "value" not in table:
+        raise UsageError(f"{where} (setting) has no value", hint='say what to set: value = "never"')
+    values = {**omit(table, "setting"), "name": table["setting"], "value": str(table["value"])}
+    setting = convert(values, Setting, where=where)
+    if bool(setting.read) != bool(setting.write):
+        raise UsageError(f"{where}: read and write belong together", hint="a command that prints it, one that sets it")
+    if setting.write and not any("{value}" in word for word in setting.write):
+        raise UsageError(f"{where}: write names no {{value}}", hint='such as write = ["tool", "--set", "{value}"]')
+    return setting
 
 
 def on_host(path: str, folder: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from knowngood.model.change import Change
+from knowngood.model.change import Change, Setting
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
 from knowngood.model.evidence import CpuReading, Proof, RunRecord
@@ -68,12 +68,73 @@ class Journal(Protocol):
         """Make an applied transaction part of the known-good state; its pre-images stay for a later revert."""
         ...
 
+    def forget(self, tx: str) -> Transaction:
+        """Let go of a kept transaction: what stands there stays, and no undo of it is left."""
+        ...
+
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
         """Undo whatever is neither kept nor reverted, newest first; those named in ``keep`` become kept instead."""
         ...
 
     def transactions(self) -> Sequence[Transaction]:
         """All transactions that are not reverted, oldest first."""
+        ...
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a journalled set of settings.
+
+    Attributes:
+        id: Given by whoever applied it.
+        state: As in ``Transaction``; ``lapsed`` was kept, and a reboot has undone it.
+        values: Setting to what it reads now; empty text if it cannot be read.
+        notes: What a person must know.
+    """
+
+    id: str
+    state: Literal["applied", "kept", "lapsed", "reverted", "unfinished"]
+    values: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class Settings(Protocol):
+    """Undo of values that the kernel or a device holds: journalled on the host, compared before they are put back."""
+
+    def read(self, settings: Sequence[Setting]) -> Mapping[str, str]:
+        """Read what settings are now: name to value.
+
+        Raises:
+            Refused: One cannot be read, or could not be written.
+        """
+        ...
+
+    def apply(self, tx: str, settings: Sequence[Setting]) -> Tuning:
+        """Set a set of values, all or none; asked again with the same id, answer with its state.
+
+        Raises:
+            Refused: One cannot be written, put back or read back; everything is as before.
+            RevertFailed: That failed, and not everything could be put back.
+        """
+        ...
+
+    def revert(self, tx: str) -> Tuning:
+        """Put the values of a set, applied or kept, back where they still read what was set.
+
+        Raises:
+            RevertFailed: Somebody else has set one since; it was left alone.
+        """
+        ...
+
+    def keep(self, tx: str) -> Tuning:
+        """Make an applied set part of the known-good state."""
+        ...
+
+    def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Tuning]:
+        """Undo what is neither kept nor reverted, newest first; set again what was kept and undone by a reboot."""
+        ...
+
+    def transactions(self) -> Sequence[Tuning]:
+        """All sets that are not reverted, oldest first."""
         ...
 
 
@@ -159,6 +220,11 @@ class Host(Protocol):
         """The machine's journal of file edits."""
         ...
 
+    @property
+    def settings(self) -> Settings:
+        """The machine's journal of settings."""
+        ...
+
     def run(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
         """Run a program to its end.
 
@@ -233,12 +299,18 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         pages: Endpoint path to body, fetched after load; endpoints that did not answer 200 are left out.
         log: The server's log so far.
         files: Path to SHA-256 of managed files at launch time.
+        settings: Setting to what it reads while the server runs.
+        overlay: Directory that the pins were built into; empty without pins.
+        pins: Package to the version that the interpreter finds in the overlay, along the server's own path.
     """
 
     inside: Inside
     pages: dict[str, str]
     log: str
     files: dict[str, str]
+    settings: dict[str, str] = {}
+    overlay: str = ""
+    pins: dict[str, str] = {}
 
 
 class Engine(Protocol):

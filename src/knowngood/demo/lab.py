@@ -30,7 +30,7 @@ FOLDER = "experiments"
 LOOKUP = "lookup.bin"
 
 LAB = """\
-# The demo's lab: llama.cpp with one slot, four clients.
+# The demo's lab: llama.cpp with one thread and one slot, as a cautious person would begin, and four clients.
 [host]
 address = "local"
 
@@ -43,7 +43,7 @@ command = [
   "--host", "127.0.0.1",
   "--port", "{port}",
   "--ctx-size", "4096",
-  "--threads", "{threads}",
+  "--threads", "1",
   "--parallel", "1",
 ]
 port = {port}
@@ -53,7 +53,7 @@ ready_timeout = "2m"
 name = "rows"
 prompts = "prompts.jsonl"
 concurrency = 4
-requests = 4
+duration_s = {duration}
 osl = {osl}
 warmup = 2
 extra = {{ temperature = 0.0 }}
@@ -69,11 +69,12 @@ answers = "equivalent"
 
 [answers]
 prompts = "answers.jsonl"
-count = 8
-tokens = 32
+count = {count}
+tokens = {tokens}
 
 [verdict]
 profile = "{profile}"
+baseline_pairs = {pairs}
 """
 
 
@@ -84,7 +85,7 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
         folder: Directory to write into; made if it is not there.
         model: The model that is served.
         draft: A draft model with another vocabulary.
-        quick: Shorter answers and the quick profile.
+        quick: Shorter runs, shorter answers and the quick profile.
 
     Returns:
         The experiment files, in the order in which they tell a story.
@@ -99,8 +100,11 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
     lab = LAB.format(
         model=json.dumps(str(model)),
         port=free_port(),
-        threads=cores,
-        osl=64 if quick else 96,
+        duration="3.0" if quick else "8.0",
+        osl=24 if quick else 48,
+        count=10 if quick else 20,
+        tokens=8 if quick else 24,
+        pairs=3 if quick else 4,
         profile="quick" if quick else "standard",
     )
     try:
@@ -119,7 +123,7 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
 def write_experiment(folder: Path, experiment: Experiment, *, draft: Path, cores: int) -> Path:
     """Write one experiment file."""
     path = folder / f"{experiment.name}.toml"
-    text = experiment.text.format(draft=json.dumps(str(draft)), threads=4 * cores)
+    text = experiment.text.format(draft=json.dumps(str(draft)), cores=cores, threads=4 * cores)
     path.write_text(text, encoding="utf-8")
     return path
 

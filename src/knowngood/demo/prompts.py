@@ -10,8 +10,11 @@ import json
 from collections.abc import Sequence
 
 PLACES = ("oslo", "lima", "cairo", "quito", "hanoi", "accra", "dakar", "sofia", "riga", "minsk", "kyiv", "tunis")
-OTHER_PLACES = ("bern", "rome", "delhi", "seoul", "tokyo", "perth", "lagos", "havana")
-"""For the answers guard: a prompt that was answered before it is measured would come out of the prompt cache."""
+OTHER_PLACES = (
+    *("bern", "rome", "delhi", "seoul", "tokyo", "perth", "lagos", "havana", "milan", "porto"),
+    *("turin", "split", "basel", "ghent", "malmo", "turku", "bergen", "cork", "leeds", "bristol"),
+)
+"""For the answers guard: a row that was written before it is measured would come out of the prompt cache."""
 
 ROWS = 4
 

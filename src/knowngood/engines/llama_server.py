@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 from types import FrameType
 from typing import Any, NoReturn, Protocol, cast
 
@@ -98,6 +99,8 @@ def main() -> int:
     if params is None:
         return 1
     native: Any = import_module(NATIVE)
+    # llama.cpp inside the wheel does not know its own build number.
+    sys.stderr.write(f"build: xllamacpp-{version('xllamacpp')}\n")
     try:
         server = native.Server(params)
     except Exception as failure:  # noqa: BLE001 - whatever the C++ side throws ends a launch the same way

@@ -2,10 +2,11 @@
 
 import hashlib
 import os.path
+import re
 from collections.abc import Mapping
 from typing import assert_never
 
-from knowngood.model.change import Change, Edit, Env, File, Flag, Patch, describe
+from knowngood.model.change import PYTHONPATH, Change, Edit, Env, File, Flag, Patch, Pin, Setting, describe
 from knowngood.model.evidence import Proof
 from knowngood.model.launch import flag_values, spellings
 from knowngood.ports import Observed
@@ -27,7 +28,7 @@ def prove_by_process(change: Change, observed: Observed, *, aliases: Mapping[str
     """
     holds: bool | None
     match change:
-        case Env() | Flag() if not observed.inside.pids:
+        case Env() | Flag() | Pin() if not observed.inside.pids:
             holds, evidence = None, "the program has ended, its arguments and environment are gone"
         case Env():
             holds, evidence = prove_env(change, observed)
@@ -37,6 +38,10 @@ def prove_by_process(change: Change, observed: Observed, *, aliases: Mapping[str
             holds, evidence = prove_file(change, observed)
         case Patch():
             holds, evidence = prove_patch(change, observed)
+        case Pin():
+            holds, evidence = prove_pin(change, observed)
+        case Setting():
+            holds, evidence = prove_setting(change, observed)
         case _:
             assert_never(change)
     return Proof(member=describe(change), holds=holds, evidence=evidence)
@@ -84,6 +89,36 @@ def prove_patch(change: Patch, observed: Observed) -> tuple[bool | None, str]:
     if not stood:
         return False, f"no file under {change.root} was patched at launch"
     return None, f"{len(stood)} patched under {change.root} at launch; nothing tells whether they were read"
+
+
+def prove_pin(change: Pin, observed: Observed) -> tuple[bool, str]:
+    """Look for the overlay in the live process's path, and at what its interpreter finds along that path."""
+    first = observed.inside.environ.get(PYTHONPATH, "").split(":")[0]
+    if not observed.overlay or first != observed.overlay:
+        shown = first or "empty"
+        return (
+            False,
+            f"{PYTHONPATH} of process {leader(observed)} starts with {shown}, not with the overlay of the pins",
+        )
+    seen = observed.pins.get(change.package)
+    if seen is None:
+        return False, f"{PYTHONPATH} starts with the overlay, but the interpreter finds no {change.package} in it"
+    said = f"{PYTHONPATH} of process {leader(observed)} starts with the overlay, where the interpreter finds"
+    return is_version(seen, change.version), f"{said} {change.package} {seen}"
+
+
+def is_version(seen: str, wanted: str) -> bool:
+    """Whether a version is the one pinned; final zeros, and a local part that was not asked for, do not matter."""
+    bare = seen if "+" in wanted else seen.partition("+")[0]
+    return re.sub(r"(\.0)+$", "", bare.lower()) == re.sub(r"(\.0)+$", "", wanted.lower())
+
+
+def prove_setting(change: Setting, observed: Observed) -> tuple[bool, str]:
+    """Compare what the setting reads while the server runs."""
+    seen = observed.settings.get(change.name)
+    if seen is None:
+        return False, f"{change.name} could not be read while the server ran"
+    return seen == " ".join(change.value.split()), f"{change.name} reads {seen} while the server runs"
 
 
 def is_at(path: str, named: str) -> bool:

@@ -20,6 +20,7 @@ COMMANDS = {
     "status": "Is the host at known-good?",
     "recover": "Bring the host back to known-good after a crash.",
     "undo": "Take the last keep back.",
+    "capture": "Make an experiment of what was edited by hand.",
     "plan": "Hypotheses, ranked by predicted gain, chance and cost.",
     "findings": "What was learned, and where it holds.",
     "show": "One trial with its evidence.",

@@ -7,6 +7,7 @@ import click
 
 from knowngood.faces.views import (
     BaselineView,
+    CaptureView,
     DemoView,
     DiagnosisView,
     DoctorView,
@@ -61,6 +62,8 @@ def render(view: View) -> str:
             return demo(view)
         case DoctorView():
             return doctor(view)
+        case CaptureView():
+            return capture(view)
         case _:
             return view.message
 
@@ -107,11 +110,14 @@ def status(view: StatusView) -> str:
     elif now.known_good:
         head = click.style("known-good", fg="green", bold=True)
     else:
-        head = click.style("not at known-good", fg="red", bold=True) + ": run `knowngood recover`"
+        edits = "`knowngood capture` makes an experiment of edits by hand"
+        way = edits if now.drift and not now.left_over else "run `knowngood recover`"
+        head = click.style("not at known-good", fg="red", bold=True) + f": {way}"
     kept = f", kept: {', '.join(now.kept)}" if now.kept else ""
     about = f"baseline {now.baseline}{kept}, {now.trials} trials" if now.baseline else "no baseline yet"
     lines = [head, about, *(f"left over: {line}" for line in now.left_over)]
     lines += [f"drift: {path} is not what the baseline says; it was left alone" for path in now.drift]
+    lines += [now.drift_diff.rstrip()] if now.drift_diff else []
     return "\n".join(lines)
 
 
@@ -228,10 +234,22 @@ def dry_run(view: DryRunView) -> str:
     """What a trial would do."""
     lines = [f"{view.name} would start: {' '.join(view.argv)}"]
     lines += [f"with {name}={value}" for name, value in view.env.items()]
+    lines += [f"set {one}" for one in view.settings]
     lines += [diff.diff.rstrip() for diff in view.diffs]
     lines.append(f"it keeps an effect of {percent(view.mde)} with 80 % probability")
     if not math.isnan(view.worst_min):
         lines.append(f"about {view.expected_min:.0f} min if the change does nothing, at most {view.worst_min:.0f} min")
+    return "\n".join(lines)
+
+
+def capture(view: CaptureView) -> str:
+    """What was edited by hand, as an experiment."""
+    lines = [view.diff.rstrip()] if view.diff else []
+    lines += [f"left as it is: {one}" for one in view.left_out]
+    lines += view.files
+    lines += [view.message] if view.message else []
+    if view.put_back:
+        lines.append(f"the host is back at known-good; next: knowngood try experiments/{view.name}.toml")
     return "\n".join(lines)
 
 

@@ -140,6 +140,7 @@ class DryRunView(View, frozen=True, kw_only=True, tag="knowngood/dry-run/1"):
         name: Of the hypothesis.
         argv: How the candidate would be started.
         env: Variables that the launch adds.
+        settings: Settings that would be in force, each as ``name: value now -> value``.
         diffs: Files that would change.
         mde: Smallest effect that the trial would keep with 80 % probability.
         expected_min: Minutes it takes on average if the change does nothing.
@@ -150,9 +151,30 @@ class DryRunView(View, frozen=True, kw_only=True, tag="knowngood/dry-run/1"):
     argv: tuple[str, ...]
     env: dict[str, str]
     diffs: tuple[MemberDiff, ...]
+    settings: tuple[str, ...] = ()
     mde: float
     expected_min: float
     worst_min: float
+
+
+class CaptureView(View, frozen=True, kw_only=True, tag="knowngood/capture/1"):
+    """What was edited by hand, as an experiment.
+
+    Attributes:
+        name: Of the experiment.
+        changed: Paths that it holds.
+        left_out: Paths that cannot be captured, each with the reason; they were left as they are.
+        diff: What was edited.
+        files: Files that were written; in a dry run, that would be.
+        put_back: Whether the host was brought back to the baseline's bytes.
+    """
+
+    name: str
+    changed: tuple[str, ...]
+    left_out: tuple[str, ...]
+    diff: str
+    files: tuple[str, ...]
+    put_back: bool
 
 
 class DoctorView(View, frozen=True, kw_only=True, tag="knowngood/doctor/1"):

@@ -8,6 +8,7 @@ from knowngood.errors import CheckFailed, KnowngoodError
 from knowngood.flow.bench import Bench
 from knowngood.flow.facts import host_facts, server_facts
 from knowngood.flow.launch import Slot, measure_launch
+from knowngood.flow.managed import take_in, take_in_files
 from knowngood.flow.pairs import MAKE_QUIET, REPEATS
 from knowngood.flow.preflight import Arms, lab_prefix, require_known_good, workload_digest
 from knowngood.flow.server import Server
@@ -113,15 +114,21 @@ class Repetition:
 def next_baseline(bench: Bench) -> Baseline:
     """What is to be measured: the known-good state as it stands, or a new start if the lab file has changed."""
     old = bench.memory.state.baseline
+    files = take_in_files(bench, old.files) if old else {}
+    roots = take_in(bench)
     origin = bench.config.spec
     if old is not None and old.origin == origin:
         return Baseline(
             version=old.version + 1,
             spec=old.spec,
             origin=origin,
-            files=old.files,
+            files=files,
             originals=old.originals,
+            roots=roots,
             transactions=old.transactions,
+            settings=old.settings,
+            setting_transactions=old.setting_transactions,
+            pins=old.pins,
             kept=old.kept,
             workloads=workload_digest(bench),
         )
@@ -129,8 +136,11 @@ def next_baseline(bench: Bench) -> Baseline:
         version=old.version + 1 if old else 1,
         spec=origin,
         origin=origin,
-        files=old.files if old else {},
+        files=files,
+        roots=roots,
         originals=old.originals if old else {},
         transactions=old.transactions if old else (),
+        settings=old.settings if old else {},
+        setting_transactions=old.setting_transactions if old else (),
         workloads=workload_digest(bench),
     )

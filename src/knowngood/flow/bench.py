@@ -88,6 +88,11 @@ class Site:
     now: Callable[[], float]
 
     @property
+    def folder(self) -> Path:
+        """The lab's state folder: overlays and caches lie beside the scratch directory."""
+        return self.scratch.parent
+
+    @property
     def ready_timeout_s(self) -> float:
         """Longest wait for readiness, in seconds."""
         return seconds(self.config.server.ready_timeout, where="[server] ready_timeout")

@@ -1,6 +1,5 @@
 """The known-good state as files that work without knowngood."""
 
-import difflib
 import shlex
 from collections.abc import Callable
 from typing import Literal, cast
@@ -10,6 +9,7 @@ from knowngood.flow.bench import Bench
 from knowngood.flow.server import which
 from knowngood.model.baseline import Baseline
 from knowngood.model.launch import LaunchSpec
+from knowngood.reason.patches import file_diff, is_text
 
 Form = Literal["script", "systemd", "compose"]
 Files = dict[str, tuple[bytes, int]]
@@ -38,6 +38,8 @@ def render(bench: Bench, *, form: str) -> Files:
     spec = bench.engine.resolve(baseline.spec, which=lambda name: which(bench, name))
     name, writer, mode = FORMS[cast("Form", form)]
     files: Files = {name: (writer(spec, baseline).encode(), mode)}
+    if baseline.settings:
+        files["settings.sh"] = (settings_script(bench, baseline).encode(), RUN)
     patch, whole = changed_files(bench, baseline)
     if patch:
         files["files.patch"] = (patch, READ)
@@ -48,9 +50,28 @@ def head(baseline: Baseline) -> str:
     """Comment that says what a file is."""
     kept = f", with {', '.join(baseline.kept)} kept" if baseline.kept else ""
     lines = [f"# Known-good baseline {baseline.version}{kept}. Written by knowngood export."]
+    if baseline.pins:
+        lines.append(
+            f"# Pinned: {', '.join(baseline.pins)}. PYTHONPATH names the overlays; the wheels lie beside them."
+        )
+    if baseline.settings:
+        lines.append("# Run settings.sh first, as root, and after every reboot.")
     if baseline.transactions:
         lines.append("# Apply files.patch first, from the root directory: patch -p1 -d / < files.patch")
     return "\n".join(lines)
+
+
+def settings_script(bench: Bench, baseline: Baseline) -> str:
+    """A shell script that sets what the keeps have set."""
+    trials = (bench.memory.state.trials[trial] for trial in baseline.kept)
+    last = {one.name: one for trial in trials for one in trial.hypothesis.changes.settings()}
+    lines = ["#!/bin/sh", head(baseline), "set -eu"]
+    for setting in last.values():
+        if setting.path:
+            lines.append(f"echo {shlex.quote(setting.value)} > {shlex.quote(setting.path)}")
+        else:
+            lines.append(shlex.join(word.replace("{value}", setting.value) for word in setting.write))
+    return "\n".join([*lines, ""])
 
 
 def script(spec: LaunchSpec, baseline: Baseline) -> str:
@@ -120,33 +141,13 @@ def changed_files(bench: Bench, baseline: Baseline) -> tuple[bytes, Files]:
         before, after = (artifact(bench, one) for one in (baseline.originals.get(path, ""), known))
         if before == after:
             continue
-        try:
-            diff += file_diff(path, before, after)
-        except UnicodeDecodeError:
-            if after is not None:
-                whole[f"files-{path.strip('/').replace('/', '-')}"] = (after, READ)
+        if is_text(before, after):
+            diff.append(file_diff(path.lstrip("/"), before, after))
+        elif after is not None:
+            whole[f"files-{path.strip('/').replace('/', '-')}"] = (after, READ)
     return b"".join(diff), whole
 
 
 def artifact(bench: Bench, digest: str) -> bytes | None:
     """Bytes of an artifact; None for the empty digest, which stands for no file."""
     return bench.artifacts.path(digest).read_bytes() if digest else None
-
-
-def file_diff(path: str, before: bytes | None, after: bytes | None) -> list[bytes]:
-    """One file's unified diff, as ``patch -p1 -d /`` reads it.
-
-    Raises:
-        UnicodeDecodeError: One side is no text.
-    """
-    for side in (before, after):
-        (side or b"").decode()
-    relative = path.lstrip("/").encode()
-    lines = difflib.diff_bytes(
-        difflib.unified_diff,
-        (before or b"").splitlines(keepends=True),
-        (after or b"").splitlines(keepends=True),
-        fromfile=b"/dev/null" if before is None else b"a/" + relative,
-        tofile=b"/dev/null" if after is None else b"b/" + relative,
-    )
-    return [line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines]

@@ -63,9 +63,10 @@ def host_facts(host: Host) -> dict[str, str]:
 def server_facts(config: LabConfig, pages: Mapping[str, str], log: str) -> dict[str, str]:
     """Read engine, its version and the model from a running server's pages and log."""
     facts = {"engine": config.server.engine}
-    build = BUILD.search(pages.get("/props", "")) or BUILD.search(log)
+    builds = [found[1] or found[2] for text in (pages.get("/props", ""), log) for found in BUILD.finditer(text)]
+    build = next((one for one in builds if not one.endswith("unknown")), "")
     if build:
-        facts["engine_version"] = build[1] or build[2]
+        facts["engine_version"] = build
     model = next((value for flag in MODEL_FLAGS for value in flag_values(config.server.command, (flag,)) if value), "")
     if model:
         facts["model"] = model.rsplit("/", 1)[-1]

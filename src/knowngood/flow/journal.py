@@ -1,10 +1,11 @@
 """File edits as a block: they are on the host inside it, and nowhere outside it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from knowngood.config import LabConfig
 from knowngood.errors import Drift, UsageError
+from knowngood.flow.interpreter import find_interpreter
 from knowngood.model.change import ChangeSet, Edit, File, FileChange, Patch
 from knowngood.model.files import FileEdit
 from knowngood.ports import Host, Journal
@@ -18,7 +19,7 @@ FIND_PACKAGE = (
 
 
 @contextmanager
-def applied(journal: Journal, tx: str, edits: Sequence[FileEdit]) -> Iterator[None]:
+def applied(journal: Journal, tx: str, edits: Sequence[FileEdit]) -> Generator[None]:
     """Put edits on the host for the length of a block.
 
     Args:
@@ -60,7 +61,7 @@ def plan_edits(host: Host, config: LabConfig, changes: ChangeSet, known: Mapping
         if path in known and (planning.digest(content) or "") != known[path]:
             raise Drift(
                 f"{path} is not what the baseline says",
-                hint="somebody edited it: `knowngood status` shows it; put it back, or record a new baseline",
+                hint="somebody edited it: `knowngood capture` makes an experiment of it, `baseline` records it",
             )
     return planning.plan(resolved, now)
 
@@ -91,7 +92,7 @@ def locate(host: Host, config: LabConfig, path: str) -> str:
     if not path.startswith(PYTHON_PATH):
         return path
     package, _, rest = path.removeprefix(PYTHON_PATH).partition("/")
-    python = config.server.python or next((arg for arg in config.server.command if "python" in arg), "python3")
+    python = find_interpreter(host, config).path
     found = host.run([python, "-c", FIND_PACKAGE, package], timeout_s=60)
     if found.status:
         hint = "set [server] python to the interpreter that the server runs with"

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from knowngood.errors import CheckFailed, LoadError
+from knowngood.errors import CheckFailed, LoadError, Refused
 from knowngood.flow.bench import Bench
 from knowngood.flow.journal import applied
+from knowngood.flow.pins import seen_versions
 from knowngood.flow.preflight import Arms
 from knowngood.flow.server import Server, died, launched
+from knowngood.flow.settings import tuned
 from knowngood.model.evidence import Arm, CpuReading, LaunchRecord, Proof, RunRecord
 from knowngood.model.workload import Workload
 
@@ -95,7 +97,12 @@ def measure_launch(
     is_candidate = slot.arm == "candidate"
     spec = arms.candidate if is_candidate else arms.baseline
     edits = arms.edits if is_candidate else ()
-    with applied(bench.host.journal, slot.name, edits), launched(bench, spec, run=slot.name) as server:
+    settings = arms.changes.settings() if is_candidate else ()
+    with (
+        applied(bench.host.journal, slot.name, edits),
+        tuned(bench.host.settings, slot.name, settings),
+        launched(bench, spec, run=slot.name) as server,
+    ):
         on_ready(server)
         runs = run_workloads(bench, server, slot, again=again)
         proofs = prove(bench, server, arms) if is_candidate else ()
@@ -212,7 +219,12 @@ def prove(bench: Bench, server: Server, arms: Arms) -> tuple[Proof, ...]:
         CheckFailed: A member is not; the facts hold all proofs.
     """
     files = {edit.path: "" if edit.after is None else hashlib.sha256(edit.after).hexdigest() for edit in arms.edits}
-    observed = server.observe(bench, files)
+    observed = msgspec.structs.replace(
+        server.observe(bench, files),
+        settings=read_settings(bench, arms),
+        overlay=arms.overlay.folder if arms.overlay else "",
+        pins=seen_versions(bench, arms.overlay, arms.changes, server.process.inspect()),
+    )
     proofs = tuple(bench.engine.prove(member, observed) for member in arms.changes.members)
     for proof in proofs:
         if proof.holds is False:
@@ -223,3 +235,11 @@ def prove(bench: Bench, server: Server, arms: Arms) -> tuple[Proof, ...]:
                 proof=proof,
             )
     return proofs
+
+
+def read_settings(bench: Bench, arms: Arms) -> dict[str, str]:
+    """What the settings of the change set read now; none of them if one cannot be read."""
+    try:
+        return dict(bench.host.settings.read(arms.changes.settings()))
+    except Refused:
+        return {}

@@ -27,18 +27,20 @@ class Pairs:
 
     Attributes:
         current: The launch under way, for whoever has to explain its failure.
-        accepted: Launches of whole pairs that count.
+        accepted: Launches of whole pairs that count, those of a trial that is gone on with included.
     """
 
-    def __init__(self, bench: Bench, trial: str, arms: Arms, comparison: Comparison) -> None:
+    def __init__(
+        self, bench: Bench, trial: str, arms: Arms, comparison: Comparison, resumed: Sequence[LaunchRecord] = ()
+    ) -> None:
         self.bench = bench
         self.trial = trial
         self.arms = arms
         self.comparison = comparison
         self.desk = AnswerDesk(bench, read_prompts(bench), version=comparison.version)
-        self.accepted: list[LaunchRecord] = []
+        self.accepted: list[LaunchRecord] = list(resumed)
         self.current = Slot(lab=lab_prefix(bench), run=trial, arm="candidate", index=0, pair=0)
-        self.index = 0
+        self.index = 1 + max((launch.index for launch in resumed), default=-1)
 
     @property
     def arm(self) -> Arm:
@@ -75,6 +77,7 @@ class Pairs:
         """
         limit = self.bench.config.verdict.foreign_cores
         pair = len(self.accepted) // 2
+        why = ""
         for attempt in range(REPEATS + 1):
             launches = self.measure_both(pair, attempt)
             if len(launches) < len(("candidate", "baseline")) or not is_uneven(*launches, limit=limit):

@@ -1,14 +1,18 @@
 """Everything checked before a byte changes."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
-from knowngood.errors import Quarantined, Refused, UsageError
+from knowngood.errors import Drift, Quarantined, Refused, UsageError
 from knowngood.flow.bench import Bench, Site
+from knowngood.flow.caches import with_own_caches
 from knowngood.flow.journal import plan_edits
+from knowngood.flow.managed import changed_files, known_files
+from knowngood.flow.pins import Overlay, build_overlay, with_inherited_path
+from knowngood.flow.settings import drifted_settings
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
 from knowngood.model.files import FileEdit
@@ -16,6 +20,9 @@ from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.reason.findings import dead_end
+
+SET_AGAIN = "set it as it was: `knowngood export` writes settings.sh, which does it"
+HANDED_OVER = "somebody edited it: `knowngood capture` makes an experiment of that, `knowngood baseline` records it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +34,14 @@ class Arms:
         candidate: How the candidate is started.
         changes: The change set between them.
         edits: Its file edits, planned.
+        overlay: Its pins, built.
     """
 
     baseline: LaunchSpec
     candidate: LaunchSpec
     changes: ChangeSet
     edits: tuple[FileEdit, ...] = ()
+    overlay: Overlay | None = None
 
 
 def require_known_good(site: Site) -> None:
@@ -48,18 +57,49 @@ def require_known_good(site: Site) -> None:
         )
 
 
+def require_no_drift(site: Site) -> None:
+    """Refuse to compare anything with a known-good state that somebody has changed by hand.
+
+    Raises:
+        Drift: A managed file or kept setting is not what the baseline says.
+    """
+    tuned = drifted_settings(site)
+    if tuned:
+        raise Drift(f"{', '.join(tuned)}: not set as the baseline says", hint=SET_AGAIN, drift=tuned)
+    drift = [change.path for change in changed_files(site, thorough=False)]
+    if drift:
+        what = drift[0] if len(drift) == 1 else f"{drift[0]} and {len(drift) - 1} more"
+        raise Drift(f"{what}: not what the baseline says", hint=HANDED_OVER, drift=drift)
+
+
 def left_over(site: Site) -> tuple[str, ...]:
     """What earlier work left behind, one line each; empty if the host is at known-good."""
-    kept = site.memory.state.baseline.transactions if site.memory.state.baseline else ()
+    baseline = site.memory.state.baseline
+    kept = (*baseline.transactions, *baseline.setting_transactions) if baseline else ()
     return (
         *(f"{name} never ended" for name in site.memory.state.unfinished),
         *(
             f"file edits {tx.id} are {tx.state}"
             for tx in site.host.journal.transactions()
-            if tx.state != "kept" or (tx.id.startswith(lab_prefix(site)) and tx.id not in kept)
+            if tx.state != "kept" or tx.id.startswith(capture_prefix(site)) or is_orphan(site, tx.id, kept)
+        ),
+        *(
+            f"settings {tx.id} ({', '.join(tx.values)}) are {tx.state}"
+            for tx in site.host.settings.transactions()
+            if tx.state != "kept" or is_orphan(site, tx.id, kept)
         ),
         *(f"a server of ours still runs as process {process.pid}" for process in site.host.strays()),
     )
+
+
+def is_orphan(site: Site, tx: str, kept: Collection[str]) -> bool:
+    """Whether a kept transaction is one of this lab's that its baseline knows nothing of."""
+    return tx.startswith(lab_prefix(site)) and tx not in kept
+
+
+def capture_prefix(site: Site) -> str:
+    """Start of the names of transactions that bring edits by hand back; they are forgotten at once, or by recover."""
+    return f"capture-{lab_prefix(site)}"
 
 
 def lab_prefix(site: Site) -> str:
@@ -109,7 +149,7 @@ def plan_trial(
         Both arms, and the dead end that was overridden.
 
     Raises:
-        Refused: It is a known dead end, or an edit does not apply.
+        Refused: It is a known dead end, an edit does not apply, a setting cannot be written, a pin cannot be built.
         Drift: A managed file is not what the baseline says.
         UsageError: A hypothesis that must be decided first is not.
     """
@@ -126,9 +166,22 @@ def plan_trial(
             hint=f'it re-opens with {dead.reopens}; --override "reason" tries it all the same',
             finding=dead.id,
         )
-    edits = plan_edits(bench.host, bench.config, hypothesis.changes, baseline.files)
-    candidate = hypothesis.changes.on(baseline.spec, aliases=bench.engine.aliases)
-    return Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits), dead
+    edits = plan_edits(bench.host, bench.config, hypothesis.changes, known_files(bench))
+    bench.host.settings.read(hypothesis.changes.settings())
+    overlay = build_overlay(bench, hypothesis.changes)
+    candidate = candidate_launch(bench, baseline, hypothesis.changes, overlay)
+    arms = Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits, overlay=overlay)
+    return arms, dead
+
+
+def candidate_launch(bench: Bench, baseline: Baseline, changes: ChangeSet, overlay: Overlay | None) -> LaunchSpec:
+    """How the candidate is started: flags, environment, overlay, compile caches of its own."""
+    spec = changes.on(
+        with_inherited_path(baseline.spec, overlay),
+        aliases=bench.engine.aliases,
+        overlay=overlay.folder if overlay else "",
+    )
+    return with_own_caches(bench.host, spec, changes, folder=bench.folder / "caches", version=baseline.version)
 
 
 def decided(bench: Bench) -> Mapping[str, str]:

@@ -22,6 +22,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         spec: How the candidate would be started.
+        settings: Setting, what it reads now, what it would be.
         diffs: Path and unified diff of each file that would change.
         mde: Smallest effect that it would keep with 80 % probability, as a ratio minus one.
         expected_min: Minutes it takes on average if the change does nothing.
@@ -29,6 +30,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     spec: LaunchSpec
+    settings: tuple[tuple[str, str, str], ...]
     diffs: tuple[tuple[str, str], ...]
     mde: float
     expected_min: float
@@ -44,6 +46,7 @@ def preview(bench: Bench, hypothesis: Hypothesis, *, profile: str) -> Preview:
     """
     baseline = require_baseline(bench)
     arms, _ = plan_trial(bench, hypothesis, baseline, override="preview")
+    now = bench.host.settings.read(hypothesis.changes.settings())
     launch_s, run_s = launch_seconds(bench)
     cost = price(
         find_profile(profile or bench.config.verdict.profile),
@@ -54,6 +57,7 @@ def preview(bench: Bench, hypothesis: Hypothesis, *, profile: str) -> Preview:
     )
     return Preview(
         spec=bench.engine.resolve(arms.candidate, which=lambda name: which(bench, name)),
+        settings=tuple((one.name, now[one.name], one.value) for one in hypothesis.changes.settings()),
         diffs=tuple((edit.path, diff_of(bench.host, edit)) for edit in arms.edits),
         mde=cost.mde,
         expected_min=cost.minutes,

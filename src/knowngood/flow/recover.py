@@ -1,15 +1,17 @@
 """Back to known-good: after a crash, and after a keep that somebody wants to take back."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from knowngood.errors import HostError, UsageError
+from knowngood.errors import UsageError
 from knowngood.flow.bench import Site
-from knowngood.flow.preflight import lab_prefix, left_over
+from knowngood.flow.managed import changed_files
+from knowngood.flow.preflight import capture_prefix, is_orphan, left_over
+from knowngood.flow.settings import drifted_settings
+from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
-from knowngood.ports import Transaction
-from knowngood.reason.edits import digest
+from knowngood.ports import Transaction, Tuning
 from knowngood.reason.fold import Trial
 
 SAMPLES = ".jsonl.gz"
@@ -21,19 +23,9 @@ def holder(site: Site) -> str:
 
 
 def drifted(site: Site) -> tuple[str, ...]:
-    """Managed files that are not what the baseline says."""
-    baseline = site.memory.state.baseline
-    if baseline is None:
-        return ()
-    return tuple(path for path, known in baseline.files.items() if current_digest(site, path) != known)
-
-
-def current_digest(site: Site, path: str) -> str:
-    """SHA-256 of what stands at a path; empty for no file, a word for what is no regular file."""
-    try:
-        return digest(site.host.look(path)) or ""
-    except HostError:
-        return "unreadable"
+    """Managed files and kept settings that are not what the baseline says."""
+    files = (change.path for change in changed_files(site, thorough=False))
+    return (*files, *(f"setting {name}" for name in drifted_settings(site)))
 
 
 def recover(site: Site) -> tuple[str, ...]:
@@ -56,22 +48,31 @@ def recover(site: Site) -> tuple[str, ...]:
             process.stop(grace_s=site.stop_grace_s)
             did.append(f"ended a server of ours, process {process.pid}")
         wanted = state.baseline.transactions if state.baseline else ()
+        tuned = state.baseline.setting_transactions if state.baseline else ()
+        turned = site.host.settings.recover(keep=tuned)
+        did += [f"settings {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in turned]
         settled = site.host.journal.recover(keep=wanted)
-        settled = (*settled, *take_back_unrecorded(site, wanted))
+        did += take_back_unrecorded(site, (*wanted, *tuned))
         did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
+        for tx in site.host.journal.transactions():
+            if tx.state == "kept" and tx.id.startswith(capture_prefix(site)):
+                site.host.journal.forget(tx.id)
+                did.append(f"capture {tx.id}: finished; the edits are in their experiment")
         did += [f"{name} was cut off; {rescue(site, name)}" for name in state.unfinished]
         if did:
             site.memory.record(Recovered(at=site.now(), did=tuple(did)))
         return (*did, *(f"still left over: {line}" for line in left_over(site)))
 
 
-def take_back_unrecorded(site: Site, wanted: Sequence[str]) -> list[Transaction]:
+def take_back_unrecorded(site: Site, wanted: Collection[str]) -> list[str]:
     """Revert keeps of this lab that were cut off before the event that makes them count, newest first."""
-    return [
-        site.host.journal.revert(tx.id)
-        for tx in reversed(site.host.journal.transactions())
-        if tx.state == "kept" and tx.id.startswith(lab_prefix(site)) and tx.id not in wanted
-    ]
+
+    def orphans(found: Sequence[Transaction | Tuning]) -> list[str]:
+        return [tx.id for tx in reversed(found) if tx.state == "kept" and is_orphan(site, tx.id, wanted)]
+
+    settings, journal = site.host.settings, site.host.journal
+    unset = [f"settings {tx}: now {settings.revert(tx).state}" for tx in orphans(settings.transactions())]
+    return [*unset, *(f"file edits {tx}: now {journal.revert(tx).state}" for tx in orphans(journal.transactions()))]
 
 
 def rescue(site: Site, run: str) -> str:
@@ -106,9 +107,34 @@ def undo(site: Site) -> Trial:
             raise UsageError("nothing is kept", hint="`knowngood plan` shows every trial and its verdict")
         trial = state.trials[now.kept[-1]]
         before = next(one for one in reversed(state.baselines) if one.kept == now.kept[:-1])
+        for tx in reversed(now.setting_transactions):
+            if tx not in before.setting_transactions:
+                site.host.settings.revert(tx)
+        touched: set[str] = set()
         for tx in reversed(now.transactions):
             if tx not in before.transactions:
-                site.host.journal.revert(tx)
-        restored = msgspec.structs.replace(before, version=now.version + 1, facts=now.facts)
+                touched.update(site.host.journal.revert(tx).files)
+        restored = msgspec.structs.replace(
+            before,
+            version=now.version + 1,
+            facts=now.facts,
+            files=files_after_undo(now, before, touched),
+            roots=now.roots,
+        )
         site.memory.record(KeepUndone(at=site.now(), trial=trial.id, baseline=restored))
         return trial
+
+
+def files_after_undo(now: Baseline, before: Baseline, touched: Collection[str]) -> dict[str, str]:
+    """Managed files once a keep is taken back: what a later baseline has recorded of other files stays true.
+
+    Args:
+        now: The baseline with the keep.
+        before: The one before it.
+        touched: Files that the keep had changed.
+    """
+    files = {path: known if path in touched else now.files.get(path, known) for path, known in before.files.items()}
+    if now.roots != before.roots:
+        # The later listing saw the kept bytes; what stands there again is what stood there first.
+        files.update({path: now.originals[path] for path in touched if path not in files and path in now.originals})
+    return files

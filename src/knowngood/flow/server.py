@@ -1,8 +1,9 @@
 """A server as a block: inside it a server of ours is ready; outside it no process of it lives and its port is free."""
 
 import json
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ POLL_S = 0.05
 PORT_FREE_S = 5.0
 LOG_TAIL = 4_000_000
 LISTEN = "0A"
+LEAST_DISK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ def read_log(path: Path) -> str:
 
 
 @contextmanager
-def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Iterator[Server]:
+def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Generator[Server]:
     """Start a server and have it ready for the length of a block.
 
     Args:
@@ -154,7 +156,7 @@ class Stirring:
         if now - self.looked_at < 1:
             return
         cpu_s = self.process.cpu().server_s
-        size = self.log.stat().st_size if self.log.exists() else 0
+        size: int = self.log.stat().st_size if self.log.exists() else 0
         if size != self.size or cpu_s - self.cpu_s > 0.05 * (now - self.looked_at):
             self.stirred_at = now
         self.cpu_s, self.size, self.looked_at = cpu_s, size, now
@@ -190,7 +192,9 @@ def died(bench: Bench, status: int, log: Path, *, seconds: float) -> Died:
     found: Diagnosis = diagnose(read_log(log).splitlines(), bench.engine.rules)
     how = f"signal {-status}" if status < 0 else f"exit status {status}"
     cause = "" if found.abstained else f": {found.line.strip()}"
-    hint = found.remedy or f"read its log: {log}"
+    full = shutil.disk_usage(log.parent).free < LEAST_DISK
+    hint = f"the disk that holds its log is full: make room in {log.parent}" if full else found.remedy
+    hint = hint or f"read its log: {log}"
     return Died(f"the server ended {seconds:.1f} s after its start ({how}){cause}", hint=hint, diagnosis=found)
 
 

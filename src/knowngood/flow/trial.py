@@ -13,8 +13,17 @@ from knowngood.config import better_direction
 from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
 from knowngood.flow.bench import Bench
 from knowngood.flow.pairs import Pairs
-from knowngood.flow.preflight import Arms, lab_prefix, plan_trial, require_baseline, require_known_good
+from knowngood.flow.preflight import (
+    Arms,
+    lab_prefix,
+    plan_trial,
+    require_baseline,
+    require_known_good,
+    require_no_drift,
+)
+from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
+from knowngood.model.change import Pin
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, TrialEnded, TrialStarted
 from knowngood.model.evidence import LaunchRecord
@@ -23,7 +32,7 @@ from knowngood.model.verdict import Verdict
 from knowngood.reason.comparison import Comparison, own_noise
 from knowngood.reason.diagnose import blame
 from knowngood.reason.findings import learn
-from knowngood.reason.fold import Trial
+from knowngood.reason.fold import Trial, resumable
 
 
 def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
@@ -46,9 +55,11 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
     with bench.host.lease(purpose=f"trial of {hypothesis.name} in {bench.config.root}"):
         require_known_good(bench)
         baseline = require_baseline(bench)
+        require_no_drift(bench)
         arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         name = f"t{len(bench.memory.state.trials) + 1:04d}"
+        resumes = resumable(bench.memory.state, hypothesis, profile=comparison.profile)
         bench.memory.record(
             TrialStarted(
                 at=bench.now(),
@@ -57,11 +68,14 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
                 baseline=baseline.version,
                 profile=comparison.profile,
                 mde=comparison.judge(()).mde,
+                resumes=resumes,
             )
         )
         if dead is not None:
             bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
-        pairs = Pairs(bench, name, arms, comparison)
+        if resumes:
+            bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
+        pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
         try:
             verdict, diagnosis = compare(bench, pairs)
             if verdict.decision == "keep":
@@ -71,7 +85,8 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         except BaseException as error:
             # The host is back already; a full disk may forbid to say so, and then `recover` says it later.
             with contextlib.suppress(KnowngoodError):
-                end(bench, name, Verdict(decision="void", why=f"cut off: {error or type(error).__name__}"), None, ())
+                why = f"cut off: {error or type(error).__name__}"
+                end(bench, name, Verdict(decision="void", reason="cut_off", why=why), None, ())
             raise
         record_finding(bench, name, verdict, diagnosis, baseline)
         return bench.memory.state.trials[name]
@@ -142,25 +157,28 @@ def keep(
         before = bench.host.look(edit.path)
         originals.setdefault(edit.path, "" if before is None else bench.artifacts.put(before))
         files[edit.path] = "" if edit.after is None else bench.artifacts.put(edit.after)
-    if arms.edits:
-        bench.host.journal.apply(tx, arms.edits)
-    try:
-        if arms.edits:
-            bench.host.journal.keep(tx)
-        new = msgspec.structs.replace(
-            baseline,
-            version=baseline.version + 1,
-            spec=arms.candidate,
-            files=files,
-            originals=originals,
-            transactions=(*baseline.transactions, tx) if arms.edits else baseline.transactions,
-            kept=(*baseline.kept, trial),
-        )
+    settings = arms.changes.settings()
+    new = msgspec.structs.replace(
+        baseline,
+        version=baseline.version + 1,
+        spec=arms.candidate,
+        files=files,
+        originals=originals,
+        transactions=(*baseline.transactions, tx) if arms.edits else baseline.transactions,
+        settings=baseline.settings | {one.name: " ".join(one.value.split()) for one in settings},
+        setting_transactions=(*baseline.setting_transactions, tx) if settings else baseline.setting_transactions,
+        pins=with_pins(baseline.pins, arms.changes.pins()),
+        kept=(*baseline.kept, trial),
+    )
+    with settled(bench.host, tx, arms.edits, settings):
         end(bench, trial, verdict, None, launches, baseline=new)
-    except BaseException:
-        if arms.edits:
-            bench.host.journal.revert(tx)
-        raise
+
+
+def with_pins(kept: Sequence[str], pins: Sequence[Pin]) -> tuple[str, ...]:
+    """Requirements in force once pins are kept, too: of a package pinned twice the later one."""
+    names = {pin.package for pin in pins}
+    others = (one for one in kept if Pin(requirement=one).package not in names)
+    return (*others, *(pin.requirement for pin in pins))
 
 
 def end(

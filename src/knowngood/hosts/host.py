@@ -15,12 +15,14 @@ import msgspec
 from knowngood.errors import KnowngoodError
 from knowngood.hosts.ask import Ask
 from knowngood.hosts.journal import AgentJournal
+from knowngood.hosts.settings import AgentSettings
 from knowngood.model.evidence import CpuReading
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Completed, Inside
 
 TTL_S = 120.0
-CHANGING = frozenset({"apply", "revert", "keep", "recover", "spawn"})
+SETTINGS = frozenset({"apply_settings", "revert_settings", "keep_settings", "recover_settings"})
+CHANGING = SETTINGS | {"apply", "revert", "keep", "forget", "recover", "spawn"}
 LEASE = frozenset({"renew", "release"})
 
 
@@ -37,6 +39,7 @@ class AgentHost:
         self.ttl_s = ttl_s
         self._token = 0
         self._journal = AgentJournal(self._ask)
+        self._settings = AgentSettings(self._ask)
 
     def _ask(self, verb: str, /, **arguments: Any) -> Any:
         """Ask the agent; what only the holder of the lease may do carries its token."""
@@ -51,6 +54,11 @@ class AgentHost:
     def journal(self) -> AgentJournal:
         """The machine's journal of file edits."""
         return self._journal
+
+    @property
+    def settings(self) -> AgentSettings:
+        """The machine's journal of settings."""
+        return self._settings
 
     def run(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
         """Run a program to its end, with an empty input; ``env`` is added to the environment.

@@ -47,6 +47,14 @@ class AgentJournal:
         """
         return transaction(self._ask("keep", tx=tx))
 
+    def forget(self, tx: str) -> Transaction:
+        """Let go of a kept transaction: what stands there stays, and no undo of it is left.
+
+        Raises:
+            Refused: It is not kept.
+        """
+        return transaction(self._ask("forget", tx=tx))
+
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
         """Undo whatever is neither kept nor reverted, newest first; those named in ``keep`` become kept instead."""
         return [transaction(status) for status in self._ask("recover", keep=list(keep))]

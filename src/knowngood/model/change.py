@@ -7,6 +7,8 @@ import msgspec
 
 from knowngood.model.launch import LaunchSpec, spellings, without_flag
 
+PYTHONPATH = "PYTHONPATH"
+
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
     """Replace a text in a file that stands on the host.
@@ -75,7 +77,54 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, tag="flag"):
     append: bool = False
 
 
-Change = Edit | Patch | File | Env | Flag
+class Pin(msgspec.Struct, frozen=True, kw_only=True, tag="pin"):
+    """Let the server import one exact version of a package; the environment that stands is never written.
+
+    Attributes:
+        requirement: ``NAME==VERSION``.
+        deps: Bring the packages that it requires, too.
+    """
+
+    requirement: str
+    deps: bool = False
+
+    @property
+    def package(self) -> str:
+        """Name of the distribution, without extras."""
+        return self.requirement.partition("==")[0].partition("[")[0]
+
+    @property
+    def version(self) -> str:
+        """The version asked for."""
+        return self.requirement.partition("==")[2]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, tag="setting"):
+    """Set a value that the host's kernel or a device holds.
+
+    Attributes:
+        name: Path below ``/proc/sys`` or ``/sys``, a sysctl name, or any name if there are commands.
+        value: The value to set.
+        read: Command that prints the value; empty for a path or sysctl.
+        write: Command that sets it; ``{value}`` in its words stands for the value.
+    """
+
+    name: str
+    value: str
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """File that holds the value; empty for a pair of commands. Source of the dots: sysctl(8)."""
+        if self.read or self.name.startswith("/"):
+            return "" if self.read else self.name
+        first = next((letter for letter in self.name if letter in "./"), ".")
+        swapped = self.name if first == "/" else self.name.translate(str.maketrans("./", "/."))
+        return f"/proc/sys/{swapped}"
+
+
+Change = Edit | Patch | File | Env | Flag | Pin | Setting
 FileChange = Edit | Patch | File
 
 
@@ -94,6 +143,10 @@ def describe(change: Change) -> str:
             if change.remove:
                 return f"flag -{change.flag}"
             return f"flag {change.flag}" + ("" if change.value is None else f" {change.value}")
+        case Pin():
+            return f"pin {change.requirement}"
+        case Setting():
+            return f"setting {change.name}={change.value}"
         case _:
             assert_never(change)
 
@@ -121,18 +174,27 @@ class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[Change, ...] = ()
 
     def edits(self) -> tuple[FileChange, ...]:
-        """Return the members that alter files of the host: all that ever has to be undone."""
+        """Return the members that alter files of the host: with the settings, all that ever has to be undone."""
         return tuple(c for c in self.members if isinstance(c, Edit | Patch | File))
 
-    def on(self, spec: LaunchSpec, *, aliases: Mapping[str, str]) -> LaunchSpec:
+    def settings(self) -> tuple[Setting, ...]:
+        """Return the members that alter values of the host."""
+        return tuple(c for c in self.members if isinstance(c, Setting))
+
+    def pins(self) -> tuple[Pin, ...]:
+        """Return the members that name another environment."""
+        return tuple(c for c in self.members if isinstance(c, Pin))
+
+    def on(self, spec: LaunchSpec, *, aliases: Mapping[str, str], overlay: str = "") -> LaunchSpec:
         """Launch values with this set in force.
 
         Args:
             spec: The baseline's launch.
             aliases: Spelling of a flag to its canonical spelling, as the engine declares them.
+            overlay: Directory that the pins were built into; empty without pins.
 
         Returns:
-            A new launch; files are not its business.
+            A new launch; files and settings are not its business.
         """
         argv: Sequence[str] = spec.argv
         env = dict(spec.env)
@@ -148,8 +210,11 @@ class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
                         env[change.name] = change.value
                 case Flag():
                     argv = set_flag(argv, change, (*spellings(change.flag, aliases), change.flag))
-                case Edit() | Patch() | File():
+                case Edit() | Patch() | File() | Setting() | Pin():
                     pass
                 case _:
                     assert_never(change)
+        if overlay:
+            unset.discard(PYTHONPATH)
+            env[PYTHONPATH] = ":".join(filter(None, (overlay, env.get(PYTHONPATH, ""))))
         return msgspec.structs.replace(spec, argv=tuple(argv), env=env, unset=tuple(sorted(unset)))

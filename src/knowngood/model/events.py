@@ -44,13 +44,18 @@ class BaselineFailed(Occurrence, frozen=True, kw_only=True, tag="baseline_failed
 
 
 class TrialStarted(Occurrence, frozen=True, kw_only=True, tag="trial_started"):
-    """A trial began: from here on it must end, or be ended by ``recover``."""
+    """A trial began: from here on it must end, or be ended by ``recover``.
+
+    Attributes:
+        resumes: Trial that was cut off and whose whole pairs count here; empty for a fresh start.
+    """
 
     trial: str
     hypothesis: Hypothesis
     baseline: int
     profile: str
     mde: float | None = None
+    resumes: str = ""
 
 
 class LaunchMeasured(Occurrence, frozen=True, kw_only=True, tag="launch_measured"):

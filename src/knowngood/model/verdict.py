@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 Decision = Literal["keep", "revert", "inconclusive", "void"]
-Reason = Literal["", "better", "regression", "not_worthwhile", "guard", "undecided"]
+Reason = Literal["", "better", "regression", "not_worthwhile", "guard", "undecided", "cut_off"]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

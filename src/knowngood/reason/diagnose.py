@@ -6,10 +6,11 @@ follows from it. Where no rule fits, the reader abstains and quotes the last lin
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import assert_never
 
 import msgspec
 
-from knowngood.model.change import Change, Edit, Env, File, Flag, Patch, describe
+from knowngood.model.change import Change, Edit, Env, File, Flag, Patch, Pin, Setting, describe
 from knowngood.model.diagnosis import Diagnosis, LogRule
 
 ERROR_WORDS = re.compile(
@@ -91,4 +92,10 @@ def is_named(change: Change, line: str) -> bool:
             names = [change.path, change.path.rpartition("/")[2]]
         case Patch():
             names = [change.root]
+        case Pin():
+            names = [change.package, change.package.replace("-", "_")]
+        case Setting():
+            names = [change.name]
+        case _:
+            assert_never(change)
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line) for name in names)

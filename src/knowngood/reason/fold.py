@@ -1,5 +1,6 @@
 """The state of a lab is a fold over its events; so is everything that is shown of it."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -27,6 +28,7 @@ from knowngood.model.evidence import AnswerCheck, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.verdict import Verdict
+from knowngood.reason.findings import change_key
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +165,7 @@ def step(state: LabState, event: Event) -> LabState:
                 profile=event.profile,
                 mde=event.mde,
                 started_at=event.at,
+                launches=whole_pairs(state.trials[event.resumes]) if event.resumes else (),
             )
             return replace(state, trials={**state.trials, trial.id: trial})
         case LaunchMeasured() if event.run in state.runs:
@@ -194,10 +197,39 @@ def step(state: LabState, event: Event) -> LabState:
             assert_never(event)
 
 
+def whole_pairs(trial: Trial) -> tuple[LaunchRecord, ...]:
+    """Launches of a trial that count: both of a pair, and of its last attempt."""
+    repeats = Counter(repeat.pair for repeat in trial.repeats)
+    counted = [launch for launch in trial.launches if launch.attempt >= repeats[launch.pair]]
+    return tuple(counted[: len(counted) // 2 * 2])
+
+
+def resumable(state: LabState, hypothesis: Hypothesis, *, profile: str) -> str:
+    """Find the trial to go on with: the newest one of the same change, if it was cut off against this very baseline.
+
+    Going on is more honest than beginning anew: whoever cuts a trial off may have seen that it went badly.
+
+    Args:
+        state: What the lab knows.
+        hypothesis: What is to be tested.
+        profile: How much evidence is wanted.
+
+    Returns:
+        Its id; empty if there is none.
+    """
+    key = change_key(hypothesis.changes)
+    for trial in reversed(state.trials.values()):
+        if change_key(trial.hypothesis.changes) == key:
+            here = state.baseline is not None and trial.baseline == state.baseline.version
+            cut = trial.verdict is not None and trial.verdict.reason == "cut_off"
+            return trial.id if here and cut and trial.profile == profile and whole_pairs(trial) else ""
+    return ""
+
+
 def recovered(state: LabState, event: Recovered) -> LabState:
     """Whatever was under way has ended without a verdict of its own."""
     runs = {k: replace(v, ended_at=event.at) if v.ended_at is None else v for k, v in state.runs.items()}
-    cut = Verdict(decision="void", why="cut off; the host was brought back by recover")
+    cut = Verdict(decision="void", reason="cut_off", why="cut off; the host was brought back by recover")
     trials = {
         k: replace(v, ended_at=event.at, verdict=cut) if v.ended_at is None else v for k, v in state.trials.items()
     }

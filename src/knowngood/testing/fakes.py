@@ -1,20 +1,22 @@
 """Public fakes of the ports: for unit tests, for plugin authors, and for faults that cannot be produced for real."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from knowngood.errors import Busy, Conflict, Drift, NotFound
-from knowngood.model.change import Change, describe
+import msgspec
+
+from knowngood.errors import Busy, Conflict, Drift, NotFound, Refused
+from knowngood.model.change import Change, Setting, describe
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
 from knowngood.model.evidence import CpuReading, Proof, RunRecord
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
-from knowngood.ports import Completed, Inside, Observed, Process, Readiness, Route, Target, Transaction
+from knowngood.ports import Completed, Inside, Observed, Process, Readiness, Route, Target, Transaction, Tuning
 
 
 class FakeClock:
@@ -97,6 +99,10 @@ class FakeJournal:
         """Make a transaction part of the known-good state."""
         return self.settle(tx, "kept")
 
+    def forget(self, tx: str) -> Transaction:
+        """Let go of a kept transaction."""
+        return self.settle(tx, "reverted")
+
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Transaction]:
         """Undo what is applied, newest first, except for ``keep``."""
         applied = [tx for tx, one in self.states.items() if one.state == "applied"]
@@ -115,6 +121,55 @@ class FakeJournal:
         done = Transaction(id=tx, state=state, files=digests)
         self.states[tx] = done
         return done
+
+
+class FakeSettings:
+    """Settings over a dictionary of values."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values = values
+        self.before: dict[str, dict[str, str]] = {}
+        self.states: dict[str, Tuning] = {}
+
+    def read(self, settings: Sequence[Setting]) -> Mapping[str, str]:
+        """Values of settings."""
+        for setting in settings:
+            if setting.name not in self.values:
+                raise Refused(f"{setting.name} cannot be read: no such file or directory", hint="check its name")
+        return {setting.name: self.values[setting.name] for setting in settings}
+
+    def apply(self, tx: str, settings: Sequence[Setting]) -> Tuning:
+        """Set values."""
+        self.before[tx] = dict(self.read(settings))
+        self.values.update({setting.name: setting.value for setting in settings})
+        return self.settle(tx, "applied")
+
+    def revert(self, tx: str) -> Tuning:
+        """Put a set's values back."""
+        self.values.update(self.before[tx])
+        return self.settle(tx, "reverted")
+
+    def keep(self, tx: str) -> Tuning:
+        """Make a set part of the known-good state."""
+        return self.settle(tx, "kept")
+
+    def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Tuning]:
+        """Undo what is applied, newest first, except for ``keep``."""
+        applied = [tx for tx, one in self.states.items() if one.state == "applied"]
+        return [self.keep(tx) if tx in keep else self.revert(tx) for tx in reversed(applied)]
+
+    def transactions(self) -> Sequence[Tuning]:
+        """All that are not reverted."""
+        return [
+            msgspec.structs.replace(one, values={name: self.values[name] for name in one.values})
+            for one in self.states.values()
+            if one.state != "reverted"
+        ]
+
+    def settle(self, tx: str, state: Literal["applied", "kept", "reverted"]) -> Tuning:
+        """Note the state of a set."""
+        self.states[tx] = Tuning(id=tx, state=state, values={name: self.values[name] for name in self.before[tx]})
+        return self.states[tx]
 
 
 def put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
@@ -161,11 +216,14 @@ class FakeHost:
 
     Args:
         files: Path to bytes; the journal works on them.
+        values: Setting to value.
     """
 
-    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+    def __init__(self, files: dict[str, bytes] | None = None, values: dict[str, str] | None = None) -> None:
         self.files = files if files is not None else {}
+        self.values = values if values is not None else {}
         self.books = FakeJournal(self.files)
+        self.tuned = FakeSettings(self.values)
         self.launches: list[LaunchSpec] = []
         self.seen: list[dict[str, bytes]] = []
         self.left: list[Process] = []
@@ -185,6 +243,11 @@ class FakeHost:
     def journal(self) -> FakeJournal:
         """Its journal."""
         return self.books
+
+    @property
+    def settings(self) -> FakeSettings:
+        """Its journal of settings."""
+        return self.tuned
 
     def run(self, argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str] | None = None) -> Completed:
         """Run nothing, successfully."""
@@ -207,7 +270,7 @@ class FakeHost:
         return self.files.get(path)
 
     @contextmanager
-    def lease(self, *, purpose: str) -> Iterator[None]:
+    def lease(self, *, purpose: str) -> Generator[None]:
         """Hold the machine."""
         if self.held_by:
             raise Busy(f"held by {self.held_by}", hint="wait")

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from knowngood.errors import Busy, Died, Drift, HostError, Refused, RevertFailed, Unreachable
+from knowngood.model.change import Setting
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Host, Process
@@ -195,6 +196,38 @@ class JournalSuite(Fixtures):
             host.journal.revert("nobody")
         with pytest.raises(Refused):
             host.journal.keep("nobody")
+
+    def test_what_is_kept_and_forgotten_stands_in_nobodys_way(self, host: Host, files: Files) -> None:
+        files.write("a", "0")
+        host.journal.apply("one", [files.edit("a", "0", "1")])
+        host.journal.keep("one")
+        with pytest.raises(Refused):
+            host.journal.forget("nobody")
+        host.journal.apply("two", [files.edit("a", "1", "2"), files.edit("b", None, "new")])
+        with pytest.raises(Refused):
+            host.journal.forget("two")
+        host.journal.keep("two")
+        host.journal.forget("two")
+        assert (files.read("a"), files.read("b")) == ("2", "new")
+        assert [t.id for t in host.journal.transactions()] == ["one"]
+        files.write("a", "1")
+        assert host.journal.revert("one").state == "reverted"
+        assert files.read("a") == "0"
+
+    def test_a_setting_is_set_read_and_put_back(self, host: Host, files: Files) -> None:
+        files.write("value", "1")
+        path = str(files.path("value"))
+        write = ("sh", "-c", 'printf %s "$1" > "$2"', "sh", "{value}", path)
+        setting = Setting(name="value", value="2", read=("cat", path), write=write)
+        assert host.settings.read([setting]) == {"value": "1"}
+        assert host.settings.apply("t", [setting]).values == {"value": "2"}
+        assert [(t.id, t.state) for t in host.settings.transactions()] == [("t", "applied")]
+        assert host.settings.keep("t").state == "kept"
+        assert host.settings.recover() == []
+        assert host.settings.revert("t").state == "reverted"
+        assert files.read("value") == "1"
+        with pytest.raises(Refused):
+            host.settings.read([Setting(name="vm.no_such_thing", value="1")])
 
     def test_recovery_takes_back_what_was_not_kept(self, host: Host, make_host: MakeHost, files: Files) -> None:
         files.write("a", "0")

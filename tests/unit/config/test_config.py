@@ -205,9 +205,8 @@ def test_a_host_elsewhere_keeps_its_own_paths(tmp_path: Path) -> None:
     assert (there.host.is_local, there.spec.cwd, there.lease.ttl) == (False, "", "30s")
 
 
-@pytest.mark.parametrize("ttl", ["0.5s", "soon"])
-def test_a_lease_needs_a_time_to_live(tmp_path: Path, ttl: str) -> None:
-    text = f'[lease]\nttl = "{ttl}"\n[server]\nengine = "openai"\ncommand = ["x"]\n'
+def test_a_lease_needs_a_time_to_live(tmp_path: Path) -> None:
+    text = '[lease]\nttl = "soon"\n[server]\nengine = "openai"\ncommand = ["x"]\n'
     (tmp_path / "knowngood.toml").write_text(text)
     with pytest.raises(UsageError, match="ttl"):
         load_lab(tmp_path)

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowngood.faces.report.changes import members
 from knowngood.faces.report.markup import Markup, element, render
 from knowngood.faces.report.scale import bent_effects, effects, linear, logarithmic
 from knowngood.faces.report.words import count, duration, number, percent, quantity, title
+from knowngood.model.change import ChangeSet, Pin, Setting
 
 VALUES = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 LNS = st.lists(st.floats(-5, 7), max_size=20)
@@ -98,3 +100,14 @@ def test_attributes_are_written_as_html_wants_them() -> None:
     assert (
         element("line", x1=1.04, stroke_width=2.0, class_="a", id=None) == '<line x1="1" stroke-width="2" class="a"/>'
     )
+
+
+def test_pins_and_settings_are_shown_to_the_letter() -> None:
+    clock = Setting(name="clock", value="1500", read=("q",), write=("tool", "--set", "{value}"))
+    shown = render(
+        members(ChangeSet(members=(Pin(requirement="a==1"), clock, Setting(name="vm.swappiness", value="1"))))
+    )
+    assert "pin a==1" in shown
+    assert "without what it requires" in shown
+    assert "set by tool --set {value}" in shown
+    assert "setting vm.swappiness=1" in shown

@@ -11,13 +11,15 @@ from knowngood.errors import CheckFailed, Conflict, Died, Drift, LoadError, Quar
 from knowngood.flow.baseline import record_baseline
 from knowngood.flow.bench import Bench, Memory
 from knowngood.flow.preflight import left_over
-from knowngood.flow.recover import drifted, recover, undo
+from knowngood.flow.recover import drifted, files_after_undo, recover, undo
 from knowngood.flow.trial import run_trial
-from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag
+from knowngood.model.baseline import Baseline
+from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag, Setting
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnded, TrialStarted
 from knowngood.model.evidence import Proof, RunRecord
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
 from knowngood.reason.answers import Answer, Comparison
@@ -265,7 +267,11 @@ def test_a_slow_lone_launch_under_foreign_load_ends_nothing(tmp_path: Path) -> N
     world = ready(tmp_path, lambda w: 1.0)
     first = world.runs
     world.foreign = lambda run: 0.8 if run == first else 0.0
-    world.speed = lambda w: 0.5 if w.runs == first else 1.0
+
+    def slow_first(w: World) -> float:
+        return 0.5 if w.runs == first else 1.0
+
+    world.speed = slow_first
     trial = run_trial(world.bench, hypothesis(SLOTS))
     assert trial.verdict is not None
     assert trial.verdict.reason != "regression"
@@ -303,6 +309,39 @@ def test_an_interrupt_leaves_a_void_trial_and_a_clean_host(tmp_path: Path) -> No
     assert world.host.files[FILE] == b"fast = False\n"
     assert world.bench.memory.state.unfinished == ()
     assert world.host.held_by == ""
+
+
+def test_a_trial_that_was_cut_off_goes_on_with_its_whole_pairs(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.03, noise=0.02)
+    first = world.runs
+
+    still_to_cut = [True]
+
+    def cut(world: World) -> float:
+        if world.runs == first + 5 and still_to_cut:
+            still_to_cut.clear()
+            raise KeyboardInterrupt
+        return 1.03 if world.has("--slots 4") else 1.0
+
+    world.speed = cut
+    with pytest.raises(KeyboardInterrupt):
+        run_trial(world.bench, hypothesis(SLOTS), profile="thorough")
+    cut_off = world.bench.memory.state.trials["t0001"]
+    assert cut_off.verdict is not None
+    assert (cut_off.verdict.reason, len(cut_off.launches)) == ("cut_off", 5)
+    trial = run_trial(world.bench, hypothesis(SLOTS, name="the same by another name"), profile="thorough")
+    assert trial.verdict is not None
+    assert trial.launches[:4] == cut_off.launches[:4]
+    assert trial.verdict.launches == len(trial.launches) > 4
+    assert [launch.index for launch in trial.launches] == list(range(len(trial.launches)))
+
+
+def test_another_profile_or_a_verdict_begins_anew(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0, noise=0.02)
+    run_trial(world.bench, hypothesis())
+    launches = world.bench.memory.state.trials["t0001"].launches
+    again = run_trial(world.bench, hypothesis())
+    assert not any(launch in launches for launch in again.launches)
 
 
 def test_a_full_disk_ends_the_trial_and_recover_closes_it(tmp_path: Path) -> None:
@@ -390,6 +429,89 @@ def test_a_managed_file_that_somebody_edited_is_drift_and_stays(tmp_path: Path) 
     with pytest.raises(Drift):
         run_trial(world.bench, hypothesis(Edit(path=FILE, find="fast", replace="slow")))
     assert world.host.files[FILE] == b"fast = True  # by hand\n"
+
+
+def test_a_kept_setting_is_part_of_the_known_good_state(tmp_path: Path) -> None:
+    world = World(tmp_path, lambda w: 1.5 if w.host.values["thp"] == "never" else 1.0)
+    world.host.values["thp"] = "madvise"
+    record_baseline(world.bench)
+    run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
+    assert world.host.values == {"thp": "never"}
+    baseline = world.bench.memory.state.baseline
+    assert baseline is not None
+    assert baseline.settings == {"thp": "never"}
+    assert drifted(world.bench) == ()
+    world.host.values["thp"] = "always"
+    assert drifted(world.bench) == ("setting thp",)
+    with pytest.raises(Drift, match="thp: not set as the baseline says"):
+        run_trial(world.bench, hypothesis(SLOTS))
+    world.host.values["thp"] = "never"
+    undo(world.bench)
+    assert world.host.values == {"thp": "madvise"}
+    assert world.host.settings.transactions() == []
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["before the journal keeps it", "before the event says so"])
+def test_killed_before_the_event_of_a_keep_its_settings_are_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
+    world = World(tmp_path, lambda w: 1.5 if w.host.values["thp"] == "never" else 1.0)
+    world.host.values["thp"] = "madvise"
+    record_baseline(world.bench)
+    books = world.host.tuned
+    really_keep, really_revert = books.keep, books.revert
+    gone = False
+
+    def full(event: object, *, after: int) -> int:
+        raise StoreError("dead", hint="")
+
+    def killed(tx: str) -> object:
+        nonlocal gone
+        gone = True
+        if kept:
+            really_keep(tx)
+        dead.setattr(world.store, "append", full)
+        raise SystemExit
+
+    def revert(tx: str) -> object:
+        if gone:
+            raise SystemExit
+        return really_revert(tx)
+
+    with monkeypatch.context() as dead:
+        dead.setattr(books, "keep", killed)
+        dead.setattr(books, "revert", revert)
+        with pytest.raises(SystemExit):
+            run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
+    bench = world.open()
+    with pytest.raises(Quarantined, match="settings"):
+        run_trial(bench, hypothesis(SLOTS))
+    recover(bench)
+    assert world.host.values == {"thp": "madvise"}
+    assert drifted(bench) == ()
+    assert left_over(bench) == ()
+
+
+def test_a_setting_that_cannot_be_read_starts_nothing(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0)
+    launches = len(world.host.launches)
+    with pytest.raises(Refused, match="cannot be read"):
+        run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
+    assert len(world.host.launches) == launches
+
+
+def test_after_an_undo_what_a_later_baseline_recorded_stays_true() -> None:
+    spec = LaunchSpec(argv=("x",))
+    before = Baseline(version=1, spec=spec, origin=spec, files={"/a": "1", "/b": "1"}, roots={"/": "l1"})
+    now = Baseline(
+        version=3,
+        spec=spec,
+        origin=spec,
+        files={"/a": "2", "/b": "3", "/c": "9"},
+        originals={"/a": "1", "/c": ""},
+        roots={"/": "l3"},
+    )
+    assert files_after_undo(now, before, {"/a", "/c"}) == {"/a": "1", "/b": "3", "/c": ""}
 
 
 def test_what_comes_after_waits(tmp_path: Path) -> None:

@@ -132,7 +132,11 @@ def test_what_is_no_plain_diff_below_its_root_is_refused(content: bytes) -> None
 
 
 def test_touched_paths_of_all_kinds_each_once() -> None:
-    changes: list[FileChange] = [Edit(path="/x", find="a", replace="b"), patch(diff(b"a\n", b"b\n")), File(path="/x", content=b"")]
+    changes: list[FileChange] = [
+        Edit(path="/x", find="a", replace="b"),
+        patch(diff(b"a\n", b"b\n")),
+        File(path="/x", content=b""),
+    ]
     assert touched(changes) == ("/x", PATH)
 
 

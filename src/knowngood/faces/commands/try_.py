@@ -68,6 +68,7 @@ def dry_run_view(lab: Lab, hypothesis: Hypothesis, profile: str) -> DryRunView:
         name=hypothesis.name,
         argv=found.spec.argv,
         env=found.spec.env,
+        settings=tuple(f"{name}: {now} -> {value}" for name, now, value in found.settings),
         diffs=tuple(MemberDiff(path=path, diff=diff) for path, diff in found.diffs),
         mde=found.mde,
         expected_min=found.expected_min,

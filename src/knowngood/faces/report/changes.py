@@ -5,7 +5,7 @@ from typing import assert_never
 from knowngood.faces.report.chips import code, folded
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.words import clip, count
-from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, describe
+from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting, describe
 
 SHORT = 12
 MOST_LINES = 60
@@ -34,7 +34,12 @@ def member(change: Change) -> Node:
         case File():
             source = f" from {change.source}" if change.source else ""
             return [head, element("span", f"{source}, {len(change.content):,} bytes", class_="muted")]
-        case Env() | Flag():
+        case Pin():
+            how = "with what it requires" if change.deps else "without what it requires"
+            return [head, element("span", f", {how}", class_="muted")]
+        case Setting() if change.write:
+            return [head, element("span", f", set by {' '.join(change.write)}", class_="muted")]
+        case Env() | Flag() | Setting():
             return head
         case _:
             assert_never(change)

@@ -100,6 +100,25 @@ class Journal:
                 raise Refused(f"transaction {tx} is {word(record)}, so it cannot be kept")
             return self._status(record)
 
+    def forget(self, tx: str) -> Status:
+        """Let go of a kept transaction: what stands there stays, nothing of it is parked any more, no undo is left.
+
+        Raises:
+            Refused: It is not kept.
+        """
+        with self._shelf.locked(self._wait_s):
+            record = self._known(tx)
+            if record.state not in (KEEP, DONE):
+                raise Refused(f"transaction {tx} is {word(record)}, so it cannot be forgotten")
+            entries = self._shelf.intent(record).entries
+            for entry in entries:
+                # Somebody else's bytes are never thrown away; the stored pre-image stands in until the last step.
+                if entry.hold and entry.pre and digest(self._disk, entry.hold) == entry.pre:
+                    self._disk.unlink(entry.hold)
+            record = self._shelf.step(record, DONE)
+            self._shelf.forget(record)
+            return self._status(record)
+
     def revert(self, tx: str) -> Status:
         """Bring every file of a transaction, applied or kept, back to what it was.
 

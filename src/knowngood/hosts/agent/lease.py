@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .failures import Failure
 from .files import Disk, barrier, write_new
-from .journal import Journal
+from .journal import UNFINISHED, Journal
 from .plan import JournalError
 from .proc import boot_id, is_alive
 from .runs import Runs
 from .servers import Server
+from .settings import SettingsBook
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -224,12 +225,14 @@ class Book:
                 runs.forget(launch)
             except (Failure, OSError) as error:
                 trouble.append(str(error))
-        try:
-            for status in Journal(self.state).recover():
-                if status.state != "reverted":
-                    trouble.extend(status.notes)
-        except (JournalError, OSError) as error:
-            trouble.append(str(error))
+        # Settings go first, they were set last.
+        for book in (SettingsBook(self.state), Journal(self.state)):
+            try:
+                for status in book.recover():
+                    if status.state == UNFINISHED:
+                        trouble.extend(status.notes)
+            except (JournalError, OSError) as error:
+                trouble.append(str(error))
         # Only now: if we are cut off before this, the next one finds it held by nobody, and does it again.
         self.write(dict(record, state=LAPSED, why=why, ended=now_text(), trouble=trouble))
         return trouble

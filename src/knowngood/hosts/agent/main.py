@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .journal import UNFINISHED, Journal, Status
 from .plan import JournalError
 from .serve import serve
+from .settings import SettingsBook
 from .watch import watch
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str], home: str) -> int:
     if len(words) == len(("watch", "TOKEN")) and words[0] == "watch":
         return watch(home, int(words[1]))
     try:
-        answers = run(Journal(home), words)
+        answers = run(Journal(home), SettingsBook(home), words)
     except (JournalError, OSError) as error:
         sys.stderr.write(f"recover.py: {error}\n")
         return FAILED_STATUS
@@ -61,16 +62,16 @@ def main(arguments: Sequence[str], home: str) -> int:
     return FAILED_STATUS if any(answer.state == UNFINISHED for answer in answers) else 0
 
 
-def run(journal: Journal, words: list[str]) -> list[Status] | None:
-    """Carry out a command; None if it is none."""
+def run(journal: Journal, settings: SettingsBook, words: list[str]) -> list[Status] | None:
+    """Carry out a command on edits and settings; None if it is none."""
     if words in ([], ["recover"]):
-        return journal.recover()
+        return [*settings.recover(), *journal.recover()]
     if words == ["list"]:
-        return journal.transactions()
-    if len(words) == len(("revert", "ID")) and words[0] == "revert":
-        return [journal.revert(words[1])]
-    if len(words) == len(("keep", "ID")) and words[0] == "keep":
-        return [journal.keep(words[1])]
+        return [*journal.transactions(), *settings.transactions()]
+    if len(words) == len(("revert", "ID")) and words[0] in ("revert", "keep"):
+        # A change set may have both under one id; settings go back first, they were set last.
+        books = [book for book in (settings, journal) if words[1] in [one.id for one in book.transactions()]]
+        return [getattr(book, words[0])(words[1]) for book in books or (journal,)]
     return None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
 # Asked again these would do something again, or answer something else; so their answers are kept.
-ONCE = ("run", "spawn", "recover", "acquire", "release")
+ONCE = ("run", "spawn", "recover", "recover_settings", "revert_settings", "acquire", "release")
 BEAT_S = 0.5
 END_LOOK_S = 0.2
 OLD_S = 86400.0
@@ -122,7 +122,7 @@ class Desk:
                 self._service.lease.book.beat()
 
     @contextmanager
-    def _page(self, session: str) -> Generator[Page, None, None]:
+    def _page(self, session: str) -> Generator[Sheet, None, None]:
         """The page of a session, alone: an agent whose connection was lost may still be at work on its last request."""
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         if not self._swept:
@@ -133,7 +133,7 @@ class Desk:
         )
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            yield Page(fd)
+            yield Sheet(fd)
         finally:
             os.close(fd)
 
@@ -145,7 +145,7 @@ class Desk:
                     os.unlink(entry.path)
 
 
-class Page:
+class Sheet:
     """The last request of a session and its answer, in a file."""
 
     def __init__(self, fd: int) -> None:

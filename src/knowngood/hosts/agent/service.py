@@ -18,6 +18,7 @@ from .plan import Drift, Edit, Refused, Unfinished
 from .proc import boot_id, own_name, process_stat
 from .runs import NOBODY_NAME, Launch, Runs, has_other_controller
 from .servers import UNKNOWN_STATUS, Server
+from .settings import Knob, SettingsBook, check_knob
 from .shelf import Shelf
 from .watch import Lease, holder_now, unusable
 
@@ -28,6 +29,7 @@ ENV_STATE = "KNOWNGOOD_STATE"
 RUN = "KNOWNGOOD_RUN"
 LOG_PART = 1 << 20
 LOGS_KEPT = 100
+SET_BY_HAND = "Set it by hand to one of the two values, then recover again."
 
 
 def state_directory() -> str:
@@ -107,6 +109,11 @@ class Service:
         with self._changing(tx, token):
             return Journal(self.state).keep(tx)._asdict()
 
+    def do_forget(self, tx: str, token: int = 0) -> dict[str, Any]:
+        """Let go of a kept transaction; what stands there stays."""
+        with self._changing(tx, token):
+            return Journal(self.state).forget(tx)._asdict()
+
     def do_recover(self, keep: Sequence[str], token: int = 0) -> list[dict[str, Any]]:
         """Undo what is neither kept nor reverted."""
         with self._changing("", token):
@@ -136,18 +143,50 @@ class Service:
         record = Shelf(self.state, Disk()).find(tx)
         return Journal(self.state).revert(tx) if record is not None and record.state == "done" else None
 
+    # Settings ---------------------------------------------------------------------------------------------------------
+
+    def do_read_settings(self, knobs: Sequence[Sequence[Any]]) -> dict[str, str]:
+        """What settings are now."""
+        with self._mapped(""):
+            return {knob.name: check_knob(knob) for knob in map(knob_of, knobs)}
+
+    def do_apply_settings(self, tx: str, knobs: Sequence[Sequence[Any]], token: int = 0) -> dict[str, Any]:
+        """Set a set of values, all or none."""
+        with self._changing(tx, token, SET_BY_HAND):
+            return SettingsBook(self.state, self._scripts()).apply(tx, [knob_of(one) for one in knobs])._asdict()
+
+    def do_revert_settings(self, tx: str, token: int = 0) -> dict[str, Any]:
+        """Put a set's values back."""
+        with self._changing(tx, token, SET_BY_HAND):
+            return SettingsBook(self.state).revert(tx)._asdict()
+
+    def do_keep_settings(self, tx: str, token: int = 0) -> dict[str, Any]:
+        """Make a set part of the known-good state."""
+        with self._changing(tx, token, SET_BY_HAND):
+            return SettingsBook(self.state).keep(tx)._asdict()
+
+    def do_recover_settings(self, keep: Sequence[str], token: int = 0) -> list[dict[str, Any]]:
+        """Undo what is neither kept nor reverted; set again what a reboot undid."""
+        with self._changing("", token, SET_BY_HAND):
+            return [status._asdict() for status in SettingsBook(self.state).recover(keep)]
+
+    def do_settings(self) -> list[dict[str, Any]]:
+        """All sets that are not reverted."""
+        with self._mapped(""):
+            return [status._asdict() for status in SettingsBook(self.state).transactions()]
+
     @contextmanager
-    def _changing(self, tx: str, token: int) -> Generator[None, None, None]:
+    def _changing(self, tx: str, token: int, by_hand: str = "") -> Generator[None, None, None]:
         """The frame of a request that changes something: alone, and only for the holder."""
-        with self._mapped(tx), self._book.gate():
+        with self._mapped(tx, by_hand), self._book.gate():
             self._book.check(token)
             yield
             if token:
                 self._book.beat()
 
     @contextmanager
-    def _mapped(self, tx: str) -> Generator[None, None, None]:
-        """Turn what the journal raises into failures."""
+    def _mapped(self, tx: str, by_hand: str = "") -> Generator[None, None, None]:
+        """Turn what the journals raise into failures; ``by_hand`` says what a person does about an unfinished one."""
         facts = {"tx": tx}
         try:
             yield
@@ -159,7 +198,7 @@ class Service:
                 "Refused", str(error), "Nothing was changed. Remove the cause and try again.", facts
             ) from error
         except Unfinished as error:
-            hint = f"Put one of the two versions back by hand (pre-images: {self.state}/tx), then recover again."
+            hint = by_hand or f"Put one of the two versions back by hand (pre-images: {self.state}/tx), then recover."
             raise Failure("RevertFailed", str(error), hint, facts) from error
         except OSError as error:
             raise Failure(
@@ -373,6 +412,12 @@ class Service:
                     self._runs.write(record._replace(status=status))
                 server.poll()
         return left
+
+
+def knob_of(values: Sequence[Any]) -> Knob:
+    """A setting out of plain values."""
+    name, path, read, write, value = values
+    return Knob(name, path, tuple(read), tuple(write), value)
 
 
 def cannot_start(spec: Mapping[str, Any], error: Exception) -> Failure:

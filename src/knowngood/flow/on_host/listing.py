@@ -1,0 +1,82 @@
+"""Lists managed directories. Runs on the host: standard library, Python 3.8.
+
+Usage: ``python -c SOURCE JSON``; prints one JSON object: directory to ``{path: [size, mtime_ns, sha256]}``.
+
+Left out: version control, bytecode, what the journal has parked, whatever is no regular file (links are not followed),
+and names that are no UTF-8.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import sys
+from typing import Any
+
+LEFT_OUT = frozenset((".git", ".hg", ".svn", "__pycache__"))
+PARKED = ".knowngood"
+
+
+def listing(root: str, skip: list[str], largest: int, *, digests: bool) -> dict[str, tuple[int, int, str]]:
+    """List a directory.
+
+    Args:
+        root: The directory.
+        skip: Absolute paths of directories and files that are left out.
+        largest: Files with more bytes get no digest.
+        digests: Whether to read the files at all.
+    """
+    found: dict[str, tuple[int, int, str]] = {}
+    for folder, folders, files in os.walk(root, onerror=refuse):
+        folders[:] = sorted(name for name in folders if is_listed(name) and os.path.join(folder, name) not in skip)
+        for name in sorted(files):
+            path = os.path.join(folder, name)
+            if is_listed(name) and not name.endswith(".pyc") and path not in skip:
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode):
+                    read = digests and status.st_size <= largest
+                    digest = file_sha256(path) if read else ""
+                    found[os.path.relpath(path, root)] = (status.st_size, status.st_mtime_ns, digest)
+    return found
+
+
+def refuse(error: OSError) -> None:
+    """Let a directory that cannot be read end the listing: half of one would read as files deleted."""
+    raise error
+
+
+def is_listed(name: str) -> bool:
+    """Tell whether a name is worth listing."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return name not in LEFT_OUT and not name.startswith(PARKED)
+
+
+def file_sha256(path: str) -> str:
+    """SHA-256 of a file."""
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        for part in iter(lambda: file.read(1 << 20), b""):
+            found.update(part)
+    return found.hexdigest()
+
+
+def main() -> None:
+    """Carry the request out and print the answer."""
+    request: dict[str, Any] = json.loads(sys.argv[1])
+    answer: dict[str, Any] = {}
+    try:
+        for root in request["roots"]:
+            answer[root] = listing(root, request["skip"], request["largest"], digests=request["digests"])
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: {error.strerror}\n")
+        sys.exit(1)
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()
