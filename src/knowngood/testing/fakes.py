@@ -285,7 +285,7 @@ class FakeHost:
         return f"held by {self.held_by}" if self.held_by else ""
 
     @contextmanager
-    def reach(self, spec: LaunchSpec) -> Iterator[Route]:
+    def reach(self, spec: LaunchSpec) -> Generator[Route]:
         """Where the server says it listens."""
         yield Route(url=spec.url)
 
