@@ -310,9 +310,15 @@ def delayed(target: int, delay_s: float) -> Generator[int]:
         await asyncio.start_server(meet, "127.0.0.1", port)
 
     loop.run_until_complete(start())
-    threading.Thread(target=loop.run_forever, daemon=True).start()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
     yield port
     loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    for task in asyncio.all_tasks(loop):
+        task.cancel()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
 
 
 def main() -> None:
