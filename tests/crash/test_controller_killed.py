@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from knowngood.errors import Busy, HostError, Quarantined, RevertFailed
-from knowngood.hosts.agent import proc
+from knowngood.hosts.agent import lease, proc
 from knowngood.hosts.agent.family import Family
 from knowngood.hosts.agent.runs import Launch, Runs
 from knowngood.hosts.agent.watch import Lease
@@ -146,6 +146,25 @@ def test_a_watcher_that_is_killed_is_replaced(tmp_path: Path) -> None:
         wait_until(lambda: watcher_of(tmp_path / "state") != first)
         assert "a trial" in LocalHost(tmp_path / "state").holder()
     assert host.holder() == ""
+
+
+def test_users_with_states_of_their_own_share_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "lock"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    monkeypatch.setattr(lease, "SHARED", (str(shared),))
+    monkeypatch.delenv("KNOWNGOOD_STATE", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    hosts: list[LocalHost] = []
+    for user in ("ada", "bob"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / user))
+        hosts.append(LocalHost())
+    with hosts[0].lease(purpose="a trial"):
+        assert "a trial since" in hosts[1].holder()
+        with pytest.raises(Busy, match="a trial since"), hosts[1].lease(purpose="another"):
+            pass
+    with hosts[1].lease(purpose="another"):
+        assert (tmp_path / "bob/knowngood/lease.json").exists()
 
 
 def test_no_server_starts_while_a_transaction_is_unfinished(tmp_path: Path) -> None:
