@@ -68,6 +68,7 @@ def files_page() -> str:
         "[objective]": config.ObjectiveTable,
         "[verdict]": config.VerdictTable,
         "[answers]": config.AnswersTable,
+        "[lease]": config.LeaseTable,
     }
     for title, struct in tables.items():
         lines += [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from knowngood.config import LabConfig, find_lab, load_experiment, load_lab
+from knowngood.config import LabConfig, find_lab, load_experiment, load_lab, seconds
 from knowngood.errors import NotFound, UsageError
 from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # a quick command must not wait for what it does not use
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
+SHORTEST_TTL_S = 1.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ class Lab:
         self.folder = self.config.root / STATE_FOLDER
         self.memory = Memory(SqliteStore(self.folder / "store.db"))
         self.artifacts = ArtifactFolder(self.folder / "artifacts")
-        self.host: Host = open_host(self.config.host.address)
+        self.host: Host = open_host(self.config)
         self.show: Reporter = show or Quiet()
 
     @classmethod
@@ -291,8 +292,11 @@ class Lab:
         """Become the server.
 
         Raises:
-            UsageError: The program cannot be started.
+            UsageError: The program cannot be started, or would not be started here.
         """
+        if not self.config.host.is_local:
+            hint = "`knowngood export` writes a script or a unit for it"
+            raise UsageError(f"the server belongs on {self.host.address}, not on this machine", hint=hint)
         env = {name: value for name, value in {**os.environ, **spec.env}.items() if name not in spec.unset}
         try:
             os.chdir(spec.cwd or self.config.root)
@@ -314,19 +318,32 @@ class Quiet:
         """Show nothing."""
 
 
-def open_host(address: str) -> Host:
-    """Reach a host by its address.
+def open_host(config: LabConfig) -> Host:
+    """The lab's host; one that is far away is reached when it is first asked for something.
 
     Raises:
-        UsageError: The address is none that this version knows.
+        UsageError: The address is none, or the lease too short.
     """
-    if address != "local":
-        raise UsageError(f"[host] address is {address!r}", hint='this version knows "local"')
-    return LocalHost()
+    table = config.host
+    ttl_s = seconds(config.lease.ttl, where="[lease] ttl")
+    if ttl_s < SHORTEST_TTL_S:
+        raise UsageError(f"[lease] ttl is {config.lease.ttl}", hint=f"at least {SHORTEST_TTL_S:g}s, such as 2m")
+    if table.is_local:
+        return LocalHost(ttl_s=ttl_s)
+    scheme, _, name = table.address.partition("://")
+    # A name with a dash in front would be taken for an option.
+    if table.address != "local" and (scheme != "ssh" or not name or name.startswith("-")):
+        raise UsageError(f"[host] address is {table.address!r}", hint='"local", or "ssh://NAME" as in `ssh NAME`')
+    from knowngood.hosts.ssh import SshHost  # noqa: PLC0415
+
+    return SshHost(name, prefix=table.through, python=table.python, sudo=table.sudo, ttl_s=ttl_s)
 
 
 def open_load(config: LabConfig) -> Load:
     """The benchmark client that fits the engine."""
+    if config.server.metrics_file and not config.host.is_local:
+        hint = "take it away, and have the program print the metrics as its last line"
+        raise UsageError("[server] metrics_file is a file of this machine, and the host is another", hint=hint)
     if config.server.engine == "command":
         from knowngood.loads.program import Program  # noqa: PLC0415
 

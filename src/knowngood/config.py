@@ -28,13 +28,34 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """``[host]``: where the server runs.
 
     Attributes:
-        address: ``local``: the machine that knowngood runs on.
+        address: ``local``, the machine that knowngood runs on, or ``ssh://NAME``, whatever ``ssh NAME`` reaches.
         managed: Directories whose files `knowngood baseline` records, so that edits by hand are seen and captured;
             absolute, or relative to the lab.
+        through: Command that leads further in, such as ``["docker", "exec", "-i", "NAME"]``.
+        python: Interpreter there, 3.8 or newer, for our own agent; empty looks for one.
+        sudo: Run the agent there as root, by ``sudo -n``.
     """
 
     address: str = "local"
     managed: tuple[str, ...] = ()
+    through: tuple[str, ...] = ()
+    python: str = ""
+    sudo: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether paths mean the same there as here."""
+        return self.address == "local" and not self.through
+
+
+class LeaseTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[lease]``: when a host that nobody looks after any more goes back to known-good by itself.
+
+    Attributes:
+        ttl: Longest silence of whoever holds the host. A connection that comes back within it loses nothing.
+    """
+
+    ttl: str = "2m"
 
 
 class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +65,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         engine: Name of the engine: ``llamacpp``, ``openai``, ``command`` or a plugin's.
         command: Program and arguments, as a list.
         env: Variables added to the host's environment.
-        cwd: Working directory; relative to the lab.
+        cwd: Working directory; relative to the lab, on another host to the home directory there.
         address: Address the server listens on.
         port: Port the server listens on; 0 for a program that serves nothing.
         ready_timeout: Longest wait for readiness.
@@ -122,6 +143,7 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
         answers_mode: ``same``, ``equivalent`` or ``off``.
         answers: Prompts of the answers guard.
         verdict: How much evidence is wanted.
+        lease: When the host goes back to known-good by itself.
     """
 
     root: Path
@@ -135,6 +157,7 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     answers_mode: Literal["same", "equivalent", "off"]
     answers: AnswersTable
     verdict: VerdictTable
+    lease: LeaseTable = LeaseTable()
 
     @property
     def managed(self) -> tuple[str, ...]:
@@ -144,7 +167,7 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def spec(self) -> LaunchSpec:
         """The launch that ``[server]`` describes."""
-        cwd = str((self.root / self.server.cwd).resolve())
+        cwd = str((self.root / self.server.cwd).resolve()) if self.host.is_local else self.server.cwd
         return LaunchSpec(
             argv=self.server.command,
             env=dict(self.server.env),
@@ -177,7 +200,7 @@ def load_lab(root: Path) -> LabConfig:
     """
     path = root / LAB_FILE
     doc = read_toml(path)
-    tables = {"host", "server", "workload", "objective", "guards", "verdict", "answers"}
+    tables = {"host", "server", "workload", "objective", "guards", "verdict", "answers", "lease"}
     check_keys(doc, tables, where=f"{path}")
     if "server" not in doc:
         raise UsageError(f"{path} has no [server]", hint='add [server] with engine = "…" and command = ["…"]')
@@ -195,9 +218,11 @@ def load_lab(root: Path) -> LabConfig:
         answers_mode=answers_mode,
         answers=convert(doc.get("answers", {}), AnswersTable, where=f"{path} [answers]"),
         verdict=convert(doc.get("verdict", {}), VerdictTable, where=f"{path} [verdict]"),
+        lease=convert(doc.get("lease", {}), LeaseTable, where=f"{path} [lease]"),
     )
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
+    seconds(config.lease.ttl, where=f"{path} [lease] ttl")
     seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout")
     seconds(config.server.stop_grace, where=f"{path} [server] stop_grace")
     return config
@@ -353,9 +378,7 @@ def read_pin(table: Mapping[str, Any], *, where: str) -> Pin:
     """Check a ``pin``: exactly one version."""
     pin = convert({"requirement": str(table["pin"]).replace(" ", ""), **omit(table, "pin")}, Pin, where=where)
     if not PINNED.fullmatch(pin.requirement):
-        raise UsageError(
-            f"{where}: pin is {table['pin']!r}", hint='exactly one version, such as "flashinfer-python==0.6.17"'
-        )
+        raise UsageError(f"{where}: pin is {table['pin']!r}", hint='exactly one version, such as "numpy==2.3.1"')
     return pin
 
 

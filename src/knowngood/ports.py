@@ -185,12 +185,34 @@ class Inside(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float
 
 
+def never() -> int:
+    """How often a route that cannot break has broken."""
+    return 0
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server on a host is reached from here.
+
+    Attributes:
+        url: Root URL, without a final slash.
+        breaks: How often the way was interrupted so far; what was measured across an interruption is worth nothing.
+    """
+
+    url: str
+    breaks: Callable[[], int] = never
+
+
 class Host(Protocol):
     """A machine that servers run on."""
 
     @property
     def address(self) -> str:
         """``local`` or ``ssh://name``."""
+        ...
+
+    @property
+    def is_here(self) -> bool:
+        """Whether CPU time used by this process is used on that machine."""
         ...
 
     @property
@@ -232,10 +254,25 @@ class Host(Protocol):
         ...
 
     def lease(self, *, purpose: str) -> AbstractContextManager[None]:
-        """Hold the machine; one holder at a time, across users and labs; freed by the kernel when the holder dies.
+        """Hold the machine; one holder at a time, across users and labs.
+
+        When the holder vanishes, or is silent for too long, the machine ends the servers that were started under the
+        lease and takes back the edits that were applied and not kept, by itself.
 
         Raises:
             Busy: Somebody holds it; who, for what and since when are in the message.
+        """
+        ...
+
+    def holder(self) -> str:
+        """Who holds the machine now, for what and since when; empty if nobody does."""
+        ...
+
+    def reach(self, spec: LaunchSpec) -> AbstractContextManager[Route]:
+        """Have a way from here to a server's port for the length of a block.
+
+        Raises:
+            Unreachable: There is none.
         """
         ...
 

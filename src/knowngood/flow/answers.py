@@ -51,12 +51,12 @@ class AnswerDesk:
         tokens = self.bench.config.answers.tokens
         if arm == "candidate" and self.theirs is None:
             self.bench.show.advance("asking the candidate for its answers", 0.0)
-            self.theirs = self.bench.examiner.ask(server.spec.url, self.prompts, n_tokens=tokens)
+            self.theirs = self.bench.examiner.ask(server.route.url, self.prompts, n_tokens=tokens)
         elif arm == "baseline" and self.theirs is not None:
             self.bench.show.advance("comparing answers", 0.0)
             mine = self.reference(server, tokens)
             pairs = zip(mine.answers, self.theirs, strict=True)
-            compared = [self.bench.examiner.compare(server.spec.url, a, b) for a, b in pairs]
+            compared = [self.bench.examiner.compare(server.route.url, a, b) for a, b in pairs]
             self.result = check(compared, mine.own)
 
     def reference(self, server: Server, tokens: int) -> Reference:
@@ -64,7 +64,7 @@ class AnswerDesk:
         known = read_reference(self.kept, self.prompts, tokens)
         if known is not None:
             return known
-        url = server.spec.url
+        url = server.route.url
         first = self.bench.examiner.ask(url, self.prompts, n_tokens=tokens)
         second = self.bench.examiner.ask(url, self.prompts, n_tokens=tokens)
         own = tuple(self.bench.examiner.compare(url, a, b) for a, b in zip(first, second, strict=True))

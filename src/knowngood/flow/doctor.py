@@ -20,6 +20,7 @@ BUSIEST = 3
 CPU_FIELDS = slice(1, 9)
 IDLE_FIELDS = (3, 4)
 STOP_S = 1.0
+TICKS_PER_S = 100.0
 
 
 class Examination(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ def examine(bench: Bench, *, watch_s: float) -> Examination:
         bench: The lab's tools.
         watch_s: How long to watch its CPU, in seconds.
     """
-    foreign, busiest = watch(watch_s)
+    foreign, busiest = watch(watch_s) if bench.host.is_here else (watch_from_afar(bench, watch_s), ())
     state = bench.memory.state
     costs: dict[str, Price] = {}
     if state.noise:
@@ -87,7 +88,7 @@ def problems(bench: Bench) -> tuple[str, ...]:
         bench.engine.resolve(spec, which=lambda name: which(bench, name))
     except KnowngoodError as error:
         found.append(f"{error.message} ({error.hint})")
-    if spec.port and listens(spec):
+    if spec.port and listens(bench.host, spec.port):
         found.append(f"somebody listens on {spec.address}:{spec.port} (stop it, or set another [server] port)")
     found += [f"{line} (run `knowngood recover`)" for line in left_over(bench)]
     if bench.memory.state.baseline is None:
@@ -105,21 +106,37 @@ def watch(seconds: float, *, proc: Path = Path("/proc")) -> tuple[float, tuple[s
     Returns:
         Cores in use, our own share left out, and the busiest processes in words.
     """
-    tick = 100.0
     busy, each, own = busy_ticks(proc), process_ticks(proc), time.process_time()
     begun = time.monotonic()
     time.sleep(seconds)
     length = time.monotonic() - begun
-    cores = (busy_ticks(proc) - busy) / tick / length - (time.process_time() - own) / length
+    cores = (busy_ticks(proc) - busy) / TICKS_PER_S / length - (time.process_time() - own) / length
     used = {pid: ticks - each.get(pid, ticks) for pid, ticks in process_ticks(proc).items()}
     top = sorted(used, key=lambda pid: -used[pid])[:BUSIEST]
-    names = [f"process {pid} ({name_of(proc, pid)}): {used[pid] / tick / length:.2f} cores" for pid in top if used[pid]]
+    shares = {pid: used[pid] / TICKS_PER_S / length for pid in top if used[pid]}
+    names = [f"process {pid} ({name_of(proc, pid)}): {share:.2f} cores" for pid, share in shares.items()]
     return max(0.0, cores), tuple(names)
+
+
+def watch_from_afar(bench: Bench, seconds: float) -> float:
+    """Watch the CPU of a machine that is not this one; return the cores in use."""
+
+    def ticks() -> float:
+        return parse_ticks((bench.host.look("/proc/stat") or b"cpu 0 0 0 0 0 0 0 0").decode())
+
+    busy, begun = ticks(), time.monotonic()
+    time.sleep(seconds)
+    return max(0.0, (ticks() - busy) / TICKS_PER_S / (time.monotonic() - begun))
 
 
 def busy_ticks(proc: Path) -> float:
     """Ticks that the machine has worked, time stolen by its host included."""
-    fields: Sequence[str] = (proc / "stat").read_text().splitlines()[0].split()[CPU_FIELDS]
+    return parse_ticks((proc / "stat").read_text())
+
+
+def parse_ticks(text: str) -> float:
+    """Read the ticks that all processors have worked out of /proc/stat."""
+    fields: Sequence[str] = text.splitlines()[0].split()[CPU_FIELDS]
     return sum(float(value) for at, value in enumerate(fields) if at not in IDLE_FIELDS)
 
 

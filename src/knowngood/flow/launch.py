@@ -19,6 +19,7 @@ from knowngood.flow.settings import tuned
 from knowngood.model.evidence import Arm, CpuReading, LaunchRecord, Proof, RunRecord
 from knowngood.model.workload import Workload
 
+INTERRUPTIONS = 2
 Again = Callable[[Sequence[float]], bool]
 """Whether the objective must be run once more in this launch, given its values so far."""
 
@@ -42,9 +43,16 @@ class Slot:
 
 @dataclass(slots=True)
 class Window:
-    """CPU counters at the edges of a measured window."""
+    """CPU counters at the edges of a measured window.
+
+    Attributes:
+        read: Reads the host's counters.
+        is_here: Whether what we and the benchmark client use is among them.
+        edges: Host's counters, and our own CPU seconds, at start and end.
+    """
 
     read: Callable[[], CpuReading]
+    is_here: bool = True
     edges: list[tuple[CpuReading, float]] = field(default_factory=list[tuple[CpuReading, float]])
 
     def mark(self) -> None:
@@ -59,7 +67,7 @@ class Window:
         (first, own_first), (last, own_last) = self.edges[0], self.edges[-1]
         seconds = max(last.at - first.at, 1e-9)
         server_s = last.server_s - first.server_s
-        ours_s = run.metrics.get("client_cpu_s", 0.0) + own_last - own_first
+        ours_s = run.metrics.get("client_cpu_s", 0.0) + own_last - own_first if self.is_here else 0.0
         foreign = max(0.0, (last.busy_s - first.busy_s - server_s - ours_s) / seconds)
         per_request = server_s / run.requests if run.requests else 0.0
         metrics = {**run.metrics, "server_cpu_s_per_request": per_request, "foreign_cores": foreign}
@@ -126,6 +134,30 @@ def run_workloads(bench: Bench, server: Server, slot: Slot, *, again: Again) -> 
 
 
 def run_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, number: int) -> RunRecord:
+    """Run one workload against a running server; once more, if the way to it was interrupted meanwhile.
+
+    Raises:
+        Died: The server died under the load; samples of finished requests are kept.
+        LoadError: The client could not do its work, or no request succeeded.
+    """
+    for attempt in range(INTERRUPTIONS + 1):
+        broken = server.route.breaks()
+        try:
+            run = try_once(bench, server, workload, slot, number=number)
+        except LoadError:
+            if wait_end(server) is not None or server.route.breaks() == broken or attempt == INTERRUPTIONS:
+                raise
+        else:
+            if server.route.breaks() == broken:
+                return run
+        bench.show.note(f"{workload.name} does not count: the connection was lost while it ran")
+    raise LoadError(
+        f"the connection to {bench.host.address} was lost in {INTERRUPTIONS + 1} runs one after another",
+        hint="measure over a steadier connection",
+    )
+
+
+def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, number: int) -> RunRecord:
     """Run one workload against a running server.
 
     Raises:
@@ -133,7 +165,7 @@ def run_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
         LoadError: The client could not do its work, or no request succeeded.
     """
     out = bench.scratch / f"{slot.name}-{workload.name}-{number}.jsonl.gz"
-    window = Window(read=server.process.cpu)
+    window = Window(read=server.process.cpu, is_here=bench.host.is_here)
     step = f"launch {slot.index + 1} ({slot.arm}): {workload.name}"
     try:
         run = bench.load.measure(

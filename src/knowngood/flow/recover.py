@@ -1,16 +1,17 @@
 """Back to known-good: after a crash, and after a keep that somebody wants to take back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from knowngood.errors import Busy, UsageError
+from knowngood.errors import UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import changed_files
-from knowngood.flow.preflight import capture_prefix, left_over
+from knowngood.flow.preflight import capture_prefix, is_orphan, left_over
 from knowngood.flow.settings import drifted_settings
 from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
+from knowngood.ports import Transaction, Tuning
 from knowngood.reason.fold import Trial
 
 SAMPLES = ".jsonl.gz"
@@ -18,11 +19,7 @@ SAMPLES = ".jsonl.gz"
 
 def holder(site: Site) -> str:
     """Who holds the host now, in words; empty if nobody does."""
-    try:
-        with site.host.lease(purpose="a look at the status"):
-            return ""
-    except Busy as error:
-        return error.message
+    return site.host.holder()
 
 
 def drifted(site: Site) -> tuple[str, ...]:
@@ -55,6 +52,7 @@ def recover(site: Site) -> tuple[str, ...]:
         turned = site.host.settings.recover(keep=tuned)
         did += [f"settings {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in turned]
         settled = site.host.journal.recover(keep=wanted)
+        did += take_back_unrecorded(site, (*wanted, *tuned))
         did += [f"file edits {tx.id}: now {tx.state}" + "".join(f"; {note}" for note in tx.notes) for tx in settled]
         for tx in site.host.journal.transactions():
             if tx.state == "kept" and tx.id.startswith(capture_prefix(site)):
@@ -64,6 +62,17 @@ def recover(site: Site) -> tuple[str, ...]:
         if did:
             site.memory.record(Recovered(at=site.now(), did=tuple(did)))
         return (*did, *(f"still left over: {line}" for line in left_over(site)))
+
+
+def take_back_unrecorded(site: Site, wanted: Collection[str]) -> list[str]:
+    """Revert keeps of this lab that were cut off before the event that makes them count, newest first."""
+
+    def orphans(found: Sequence[Transaction | Tuning]) -> list[str]:
+        return [tx.id for tx in reversed(found) if tx.state == "kept" and is_orphan(site, tx.id, wanted)]
+
+    settings, journal = site.host.settings, site.host.journal
+    unset = [f"settings {tx}: now {settings.revert(tx).state}" for tx in orphans(settings.transactions())]
+    return [*unset, *(f"file edits {tx}: now {journal.revert(tx).state}" for tx in orphans(journal.transactions()))]
 
 
 def rescue(site: Site, run: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -14,13 +13,14 @@ from knowngood.flow.bench import Bench
 from knowngood.flow.http import fetch
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.launch import LaunchSpec
-from knowngood.ports import Observed, Process, Readiness, Target
+from knowngood.ports import Host, Observed, Process, Readiness, Route, Target
 from knowngood.reason.diagnose import diagnose
 
 OK = 200
 POLL_S = 0.05
 PORT_FREE_S = 5.0
 LOG_TAIL = 4_000_000
+LISTEN = "0A"
 LEAST_DISK = 1_000_000
 
 
@@ -30,13 +30,15 @@ class Server:
 
     Attributes:
         spec: How it was started.
+        route: How it is reached from here.
         process: Its processes.
-        log: Its log.
+        log: Its log, here.
         started_at: Unix time of the start.
         ready_s: Seconds it took to become ready.
     """
 
     spec: LaunchSpec
+    route: Route
     process: Process
     log: Path
     started_at: float
@@ -45,11 +47,11 @@ class Server:
     @property
     def target(self) -> Target:
         """The server as a benchmark client sees it."""
-        return Target(url=self.spec.url, alive=lambda: self.process.poll() is None, log=self.log)
+        return Target(url=self.route.url, alive=lambda: self.process.poll() is None, log=self.log)
 
     def observe(self, bench: Bench, files: dict[str, str]) -> Observed:
         """Look at it from all sides, for the effect proofs."""
-        pages = {path: fetch(self.spec.url + path) for path in bench.engine.pages}
+        pages = {path: fetch(self.route.url + path) for path in bench.engine.pages}
         return Observed(
             inside=self.process.inspect(),
             pages={path: body for path, (status, body) in pages.items() if status == OK},
@@ -86,20 +88,21 @@ def launched(bench: Bench, spec: LaunchSpec, *, run: str) -> Generator[Server]:
         RevertFailed: A process could not be ended, or the port stays taken.
     """
     real = bench.engine.resolve(spec, which=lambda name: which(bench, name))
-    require_free_port(real)
+    require_free_port(bench.host, real)
     log = bench.scratch / f"{run}.log"
     log.unlink(missing_ok=True)
     started_at, begun = bench.now(), time.monotonic()
     process = bench.host.spawn(real, run=run, log=log)
     try:
-        if bench.engine.readiness is not None:
-            wait_ready(bench, process, real, bench.engine.readiness, log)
-            require_ours(process, real)
-        ready_s = time.monotonic() - begun
-        yield Server(spec=real, process=process, log=log, started_at=started_at, ready_s=ready_s)
+        with bench.host.reach(real) as route:
+            if bench.engine.readiness is not None:
+                wait_ready(bench, process, real, route, bench.engine.readiness, log)
+                require_ours(process, real)
+            ready_s = time.monotonic() - begun
+            yield Server(spec=real, route=route, process=process, log=log, started_at=started_at, ready_s=ready_s)
     finally:
         process.stop(grace_s=bench.stop_grace_s)
-        require_port_given_back(real)
+        require_port_given_back(bench.host, real)
 
 
 def which(bench: Bench, name: str) -> str | None:
@@ -108,7 +111,7 @@ def which(bench: Bench, name: str) -> str | None:
     return found.out.decode().strip() or None
 
 
-def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, readiness: Readiness, log: Path) -> None:
+def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, route: Route, readiness: Readiness, log: Path) -> None:
     """Wait for health and a first answer; notice death at once and tell progress from silence.
 
     Raises:
@@ -121,7 +124,7 @@ def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, readiness: Read
         status = process.poll()
         if status is not None:
             raise died(bench, status, log, seconds=time.monotonic() - begun)
-        if fetch(spec.url + readiness.health)[0] == OK and answers(spec, readiness):
+        if fetch(route.url + readiness.health)[0] == OK and answers(route.url, readiness):
             return
         stir.look()
         bench.show.advance(f"waiting for the server: {stir.describe(readiness.quiet_s)}", 0.0)
@@ -164,20 +167,20 @@ class Stirring:
         return "still progressing" if idle < quiet_s else f"silent for {idle:.0f} s"
 
 
-def answers(spec: LaunchSpec, readiness: Readiness) -> bool:
+def answers(url: str, readiness: Readiness) -> bool:
     """Whether the first answer comes: a healthy page alone proves little."""
     if not readiness.first_answer:
         return True
-    body = {"prompt": "Hello", "max_tokens": 1, "model": served_model(spec), "temperature": 0}
+    body = {"prompt": "Hello", "max_tokens": 1, "model": served_model(url), "temperature": 0}
     if readiness.first_answer.endswith("/chat/completions"):
         body = {**body, "messages": [{"role": "user", "content": "Hello"}]}
-    status, _ = fetch(spec.url + readiness.first_answer, body=body, timeout_s=60)
+    status, _ = fetch(url + readiness.first_answer, body=body, timeout_s=60)
     return status == OK
 
 
-def served_model(spec: LaunchSpec) -> str:
+def served_model(url: str) -> str:
     """Name of the model that the server lists first; empty if it lists none."""
-    status, page = fetch(spec.url + "/v1/models")
+    status, page = fetch(url + "/v1/models")
     try:
         return str(json.loads(page)["data"][0]["id"]) if status == OK else ""
     except (ValueError, KeyError, IndexError, TypeError):
@@ -195,13 +198,13 @@ def died(bench: Bench, status: int, log: Path, *, seconds: float) -> Died:
     return Died(f"the server ended {seconds:.1f} s after its start ({how}){cause}", hint=hint, diagnosis=found)
 
 
-def require_free_port(spec: LaunchSpec) -> None:
+def require_free_port(host: Host, spec: LaunchSpec) -> None:
     """Refuse to start beside another server.
 
     Raises:
         Busy: Somebody listens on the port.
     """
-    if spec.port and listens(spec):
+    if spec.port and listens(host, spec.port):
         hint = f"stop it, or set another [server] port; `ss -ltnp 'sport = :{spec.port}'` names it"
         raise Busy(f"somebody listens on {spec.address}:{spec.port} already", hint=hint, port=spec.port)
 
@@ -218,14 +221,14 @@ def require_ours(process: Process, spec: LaunchSpec) -> None:
         raise CheckFailed(f"port {spec.port} is answered by a process that is not ours", hint=hint)
 
 
-def require_port_given_back(spec: LaunchSpec) -> None:
+def require_port_given_back(host: Host, spec: LaunchSpec) -> None:
     """Make sure that the next launch finds the port free.
 
     Raises:
         RevertFailed: Somebody still listens on it.
     """
     until = time.monotonic() + PORT_FREE_S
-    while spec.port and listens(spec):
+    while spec.port and listens(host, spec.port):
         if time.monotonic() > until:
             raise RevertFailed(
                 f"port {spec.port} is still taken after the server was stopped", hint="knowngood recover"
@@ -233,9 +236,11 @@ def require_port_given_back(spec: LaunchSpec) -> None:
         time.sleep(POLL_S)
 
 
-def listens(spec: LaunchSpec) -> bool:
-    """Whether somebody accepts connections on the launch's port."""
-    family = socket.AF_INET6 if ":" in spec.address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.settimeout(1.0)
-        return probe.connect_ex((spec.address, spec.port)) == 0
+def listens(host: Host, port: int) -> bool:
+    """Whether somebody on the host listens on a TCP port, whatever the address."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in (host.look(table) or b"").decode().splitlines()[1:]:
+            _, local, _, state, *_ = line.split()
+            if state == LISTEN and int(local.rpartition(":")[2], 16) == port:
+                return True
+    return False

@@ -46,6 +46,8 @@ def tuned(book: Settings, tx: str, settings: Sequence[Setting]) -> Generator[Non
 def settled(host: Host, tx: str, edits: Sequence[FileEdit], settings: Sequence[Setting]) -> Generator[None]:
     """Put edits and settings on a host; they stay if the block ends well and are taken back if it does not.
 
+    They are kept before the block is run, because a host that brings itself back knows nothing of what the block does.
+
     Args:
         host: The host.
         tx: Id of both transactions.
@@ -59,9 +61,9 @@ def settled(host: Host, tx: str, edits: Sequence[FileEdit], settings: Sequence[S
         if settings:
             host.settings.apply(tx, settings)
             back.callback(host.settings.revert, tx)
+        if edits:
+            host.journal.keep(tx)
+        if settings:
+            host.settings.keep(tx)
         yield
         back.pop_all()
-    if edits:
-        host.journal.keep(tx)
-    if settings:
-        host.settings.keep(tx)

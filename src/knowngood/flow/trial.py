@@ -155,8 +155,8 @@ def keep(
 ) -> None:
     """Make the candidate the known-good state.
 
-    The event that says so is the point of no return: killed before it, ``recover`` takes the edits back; killed behind
-    it, ``recover`` keeps them.
+    The event that says so is the point of no return: killed before it, ``recover`` takes the edits back. The journal is
+    told first, because a host that brings itself back knows nothing of events.
     """
     tx = f"{lab_prefix(bench)}{trial}-keep"
     files, originals = dict(baseline.files), dict(baseline.originals)

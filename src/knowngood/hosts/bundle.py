@@ -1,11 +1,15 @@
-"""The agent as one file: what is left on a host as ``recover.py``, and what goes to a host that has nothing of ours."""
+"""The agent as one file: left on a host as ``recover.py``, and sent to a host that has nothing of ours."""
 
 import ast
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-MODULES = ("files", "plan", "shelf", "undo", "journal", "settings", "main")
+JOURNAL = ("files", "plan", "shelf", "undo", "journal")
+MODULES = (
+    *JOURNAL, "settings", "failures", "proc", "family", "runs", "servers", "lease", "watch", "service", "frames",
+    "serve", "main",
+)  # fmt: skip
 HEADER = '''#!/usr/bin/env python3
 """Undo what knowngood changed on this host, without knowngood.
 

@@ -1,29 +1,24 @@
-"""The journal of settings of the machine at hand, as the port wants it."""
+"""The journal of settings of a host, as the port wants it."""
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from knowngood.errors import HostError, Refused, RevertFailed
-from knowngood.hosts.agent import plan
-from knowngood.hosts.agent.journal import Status, describe_error
-from knowngood.hosts.agent.settings import Knob, SettingsBook, check_knob
-from knowngood.hosts.bundle import scripts
+import msgspec
+
+from knowngood.hosts.ask import Ask
 from knowngood.model.change import Setting
 from knowngood.ports import Tuning
 
 
-class LocalSettings:
-    """Undo of settings of this machine.
+class AgentSettings:
+    """Undo of settings, carried out by the agent on the host.
 
     Args:
-        state: State directory; made by the first ``apply``.
+        ask: How the agent is asked.
     """
 
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._book = SettingsBook(str(state))
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
 
     def read(self, settings: Sequence[Setting]) -> Mapping[str, str]:
         """Read what settings are now: name to value.
@@ -31,8 +26,8 @@ class LocalSettings:
         Raises:
             Refused: One cannot be read, or could not be written.
         """
-        with self._mapped(""):
-            return {setting.name: check_knob(knob(setting)) for setting in settings}
+        found: dict[str, str] = self._ask("read_settings", knobs=[knob(one) for one in settings])
+        return found
 
     def apply(self, tx: str, settings: Sequence[Setting]) -> Tuning:
         """Set a set of values, all or none; asked again with the same id, answer with its state.
@@ -41,10 +36,7 @@ class LocalSettings:
             Refused: One cannot be written, put back or read back; everything is as before.
             RevertFailed: That failed, and not everything could be put back.
         """
-        # Only a change needs the recovery scripts on the host; joining them costs a cheap command too much.
-        book = SettingsBook(str(self._state), scripts=scripts())
-        with self._mapped(tx):
-            return tuning(book.apply(tx, [knob(setting) for setting in settings]))
+        return tuning(self._ask("apply_settings", tx=tx, knobs=[knob(one) for one in settings]))
 
     def revert(self, tx: str) -> Tuning:
         """Put the values of a set back where they still read what was set.
@@ -53,8 +45,7 @@ class LocalSettings:
             Refused: There is no such set, or a later one stands on it; nothing was changed.
             RevertFailed: Somebody else has set one since; it was left alone.
         """
-        with self._mapped(tx):
-            return tuning(self._book.revert(tx))
+        return tuning(self._ask("revert_settings", tx=tx))
 
     def keep(self, tx: str) -> Tuning:
         """Make an applied set part of the known-good state.
@@ -62,44 +53,23 @@ class LocalSettings:
         Raises:
             Refused: It is not applied.
         """
-        with self._mapped(tx):
-            return tuning(self._book.keep(tx))
+        return tuning(self._ask("keep_settings", tx=tx))
 
     def recover(self, *, keep: Sequence[str] = ()) -> Sequence[Tuning]:
         """Undo what is neither kept nor reverted, newest first; set again what was kept and undone by a reboot."""
-        with self._mapped(""):
-            return [tuning(status) for status in self._book.recover(keep)]
+        return [tuning(status) for status in self._ask("recover_settings", keep=list(keep))]
 
     def transactions(self) -> Sequence[Tuning]:
         """All sets that are not reverted, oldest first."""
-        with self._mapped(""):
-            return [tuning(status) for status in self._book.transactions()]
-
-    @contextmanager
-    def _mapped(self, tx: str) -> Generator[None]:
-        """Turn what the agent raises into the errors of this package."""
-        try:
-            yield
-        except plan.Refused as error:
-            raise Refused(str(error), hint="Nothing was changed. Remove the cause and try again.", tx=tx) from error
-        except plan.Unfinished as error:
-            raise RevertFailed(
-                str(error), hint="Set it by hand to one of the two values, then recover again.", tx=tx
-            ) from error
-        except OSError as error:
-            raise HostError(
-                f"the journal of settings in {self._state} cannot be used: {describe_error(error)}",
-                hint="Check the permissions and the file system of that directory, then recover.",
-            ) from error
+        return [tuning(status) for status in self._ask("settings")]
 
 
-def knob(setting: Setting) -> Knob:
-    """A setting as the agent knows it."""
-    return Knob(setting.name, setting.path, setting.read, setting.write, setting.value)
+def knob(setting: Setting) -> list[Any]:
+    """A setting in plain values, in the agent's order."""
+    return [setting.name, setting.path, list(setting.read), list(setting.write), setting.value]
 
 
-def tuning(status: Status) -> Tuning:
+def tuning(status: dict[str, Any]) -> Tuning:
     """A set of settings out of the agent's answer."""
-    state = cast("Literal['applied', 'kept', 'lapsed', 'reverted', 'unfinished']", status.state)
-    values = {name: value or "" for name, value in status.files.items()}
-    return Tuning(id=status.id, state=state, values=values, notes=status.notes)
+    values = {name: value or "" for name, value in status["files"].items()}
+    return msgspec.convert({**status, "values": values}, Tuning)

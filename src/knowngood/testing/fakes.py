@@ -16,7 +16,7 @@ from knowngood.model.evidence import CpuReading, Proof, RunRecord
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
-from knowngood.ports import Completed, Inside, Observed, Process, Readiness, Target, Transaction, Tuning
+from knowngood.ports import Completed, Inside, Observed, Process, Readiness, Route, Target, Transaction, Tuning
 
 
 class FakeClock:
@@ -235,6 +235,11 @@ class FakeHost:
         return "fake"
 
     @property
+    def is_here(self) -> bool:
+        """Everything in memory is."""
+        return True
+
+    @property
     def journal(self) -> FakeJournal:
         """Its journal."""
         return self.books
@@ -274,6 +279,15 @@ class FakeHost:
             yield
         finally:
             self.held_by = ""
+
+    def holder(self) -> str:
+        """Who holds it."""
+        return f"held by {self.held_by}" if self.held_by else ""
+
+    @contextmanager
+    def reach(self, spec: LaunchSpec) -> Generator[Route]:
+        """Where the server says it listens."""
+        yield Route(url=spec.url)
 
 
 class FakeEngine:

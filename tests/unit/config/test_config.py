@@ -193,3 +193,20 @@ def test_the_direction_follows_from_the_metrics_name() -> None:
     assert better_direction("error_rate") == "lower"
     assert better_direction("output_tok_s") == "higher"
     assert better_direction("request_s") == "higher"
+
+
+def test_a_host_elsewhere_keeps_its_own_paths(tmp_path: Path) -> None:
+    server = '[server]\nengine = "openai"\ncommand = ["x"]\n'
+    (tmp_path / "knowngood.toml").write_text(server)
+    here = load_lab(tmp_path)
+    assert (here.host.is_local, here.spec.cwd) == (True, str(tmp_path.resolve()))
+    (tmp_path / "knowngood.toml").write_text(f'[host]\naddress = "ssh://gpu1"\n[lease]\nttl = "30s"\n{server}')
+    there = load_lab(tmp_path)
+    assert (there.host.is_local, there.spec.cwd, there.lease.ttl) == (False, "", "30s")
+
+
+def test_a_lease_needs_a_time_to_live(tmp_path: Path) -> None:
+    text = '[lease]\nttl = "soon"\n[server]\nengine = "openai"\ncommand = ["x"]\n'
+    (tmp_path / "knowngood.toml").write_text(text)
+    with pytest.raises(UsageError, match="ttl"):
+        load_lab(tmp_path)

@@ -10,6 +10,7 @@ from knowngood.config import AnswersTable, HostTable, LabConfig, ObjectiveTable,
 from knowngood.errors import CheckFailed, Conflict, Died, Drift, LoadError, Quarantined, Refused, StoreError, UsageError
 from knowngood.flow.baseline import record_baseline
 from knowngood.flow.bench import Bench, Memory
+from knowngood.flow.preflight import left_over
 from knowngood.flow.recover import drifted, files_after_undo, recover, undo
 from knowngood.flow.trial import run_trial
 from knowngood.model.baseline import Baseline
@@ -379,17 +380,28 @@ def test_a_keep_that_cannot_be_recorded_is_taken_back(tmp_path: Path) -> None:
     assert world.host.files[FILE] == b"fast = False\n"
 
 
-def test_killed_behind_the_event_of_a_keep_recover_completes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["before the journal keeps it", "before the event says so"])
+def test_killed_before_the_event_of_a_keep_recover_takes_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
     world = ready(tmp_path, lambda w: 1.5 if b"True" in w.host.files[FILE] else 1.0)
+    really_keep = world.host.books.keep
+
+    def full(event: object, *, after: int) -> int:
+        raise StoreError("dead", hint="")
 
     def killed(tx: str) -> object:
+        if kept and tx.endswith("-keep"):
+            really_keep(tx)
+        # From here on nothing reaches the journal or the store: the process is gone.
+        dead.setattr(world.host.books, "revert", killed)
+        dead.setattr(world.store, "append", full)
         raise SystemExit
 
-    keep = world.host.books.keep
-    world.host.books.keep = killed  # type: ignore[method-assign,assignment]
-    with pytest.raises(SystemExit):
-        run_trial(world.bench, hypothesis(EDIT))
-    world.host.books.keep = keep  # type: ignore[method-assign]
+    with monkeypatch.context() as dead:
+        dead.setattr(world.host.books, "keep", killed)
+        with pytest.raises(SystemExit):
+            run_trial(world.bench, hypothesis(EDIT))
     bench = world.open()
     with pytest.raises(Quarantined):
         run_trial(bench, hypothesis(SLOTS))
@@ -397,9 +409,10 @@ def test_killed_behind_the_event_of_a_keep_recover_completes_it(tmp_path: Path) 
     assert verdict is not None
     assert verdict.decision == "keep"
     recover(bench)
-    assert world.host.files[FILE] == b"fast = True\n"
-    assert [tx.state for tx in world.host.journal.transactions()] == ["kept"]
+    assert world.host.files[FILE] == b"fast = False\n"
+    assert list(world.host.journal.transactions()) == []
     assert drifted(bench) == ()
+    assert left_over(bench) == ()
 
 
 def test_an_edit_that_does_not_apply_starts_nothing(tmp_path: Path) -> None:
@@ -441,25 +454,45 @@ def test_a_kept_setting_is_part_of_the_known_good_state(tmp_path: Path) -> None:
     assert world.host.settings.transactions() == []
 
 
-def test_killed_behind_the_event_of_a_keep_its_settings_are_completed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [False, True], ids=["before the journal keeps it", "before the event says so"])
+def test_killed_before_the_event_of_a_keep_its_settings_are_put_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, kept: bool
+) -> None:
     world = World(tmp_path, lambda w: 1.5 if w.host.values["thp"] == "never" else 1.0)
     world.host.values["thp"] = "madvise"
     record_baseline(world.bench)
+    books = world.host.tuned
+    really_keep, really_revert = books.keep, books.revert
+    gone = False
+
+    def full(event: object, *, after: int) -> int:
+        raise StoreError("dead", hint="")
 
     def killed(tx: str) -> object:
+        nonlocal gone
+        gone = True
+        if kept:
+            really_keep(tx)
+        dead.setattr(world.store, "append", full)
         raise SystemExit
 
-    keep = world.host.tuned.keep
-    world.host.tuned.keep = killed  # type: ignore[method-assign,assignment]
-    with pytest.raises(SystemExit):
-        run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
-    world.host.tuned.keep = keep  # type: ignore[method-assign]
+    def revert(tx: str) -> object:
+        if gone:
+            raise SystemExit
+        return really_revert(tx)
+
+    with monkeypatch.context() as dead:
+        dead.setattr(books, "keep", killed)
+        dead.setattr(books, "revert", revert)
+        with pytest.raises(SystemExit):
+            run_trial(world.bench, hypothesis(Setting(name="thp", value="never")))
     bench = world.open()
     with pytest.raises(Quarantined, match="settings"):
         run_trial(bench, hypothesis(SLOTS))
     recover(bench)
-    assert world.host.values == {"thp": "never"}
+    assert world.host.values == {"thp": "madvise"}
     assert drifted(bench) == ()
+    assert left_over(bench) == ()
 
 
 def test_a_setting_that_cannot_be_read_starts_nothing(tmp_path: Path) -> None:

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.hosts import proc
-from knowngood.hosts.family import Family
-from knowngood.hosts.proc import Stat
+from knowngood.hosts.agent import proc
+from knowngood.hosts.agent.family import Family
+from knowngood.hosts.agent.proc import Stat
 
 
 @pytest.fixture(autouse=True)

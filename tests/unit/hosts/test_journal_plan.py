@@ -8,7 +8,8 @@ import pytest
 
 from knowngood.errors import HostError, Refused, RevertFailed
 from knowngood.hosts.agent import files, journal, plan, shelf
-from knowngood.hosts.journal import LocalJournal, state_directory
+from knowngood.hosts.agent.service import state_directory
+from knowngood.hosts.local import LocalHost
 from knowngood.model.files import FileEdit
 
 
@@ -209,7 +210,7 @@ def test_an_interrupt_is_passed_on_after_everything_is_back(tmp_path: Path, monk
 
 
 def test_the_adapter_names_who_and_what(tmp_path: Path) -> None:
-    book = LocalJournal(tmp_path / "state")
+    book = LocalHost(tmp_path / "state").journal
     with pytest.raises(Refused) as refused:
         book.apply("t", [FileEdit(path="relative", before=None, after=b"")])
     assert refused.value.hint
@@ -225,18 +226,18 @@ def test_a_journal_that_cannot_be_opened_is_a_host_error(tmp_path: Path) -> None
     (tmp_path / "state/tx").mkdir()
     (tmp_path / "state/lock").mkdir()
     with pytest.raises(HostError, match="cannot be used"):
-        LocalJournal(tmp_path / "state").recover()
+        LocalHost(tmp_path / "state").journal.recover()
 
 
 def test_where_the_state_lives(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KNOWNGOOD_STATE", str(tmp_path))
-    assert state_directory() == tmp_path
+    assert state_directory() == str(tmp_path)
     monkeypatch.delenv("KNOWNGOOD_STATE")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert state_directory() == Path("/var/lib/knowngood")
+    assert state_directory() == "/var/lib/knowngood"
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert state_directory() == tmp_path / "knowngood"
+    assert state_directory() == str(tmp_path / "knowngood")
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert state_directory() == tmp_path / ".local/state/knowngood"
+    assert state_directory() == str(tmp_path / ".local/state/knowngood")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.hosts import proc
+from knowngood.hosts.agent import proc
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_name_with_blanks_and_parentheses(fake: Path) -> None:
     (fake / "7").mkdir()
     (fake / "7/stat").write_text("7 (a) b (c) R 1 7 5 0 -1 0 0 0 0 0 300 200 20 10 20 0 1 0 4242 0 0\n")
-    found = proc.stat(7)
+    found = proc.process_stat(7)
     assert found
     assert (found.state, found.parent, found.session, found.start) == ("R", 1, 5, 4242)
     assert (found.cpu_s, found.reaped_s) == (500 * proc.TICK_S, 30 * proc.TICK_S)
@@ -24,11 +24,11 @@ def test_a_name_with_blanks_and_parentheses(fake: Path) -> None:
 
 
 def test_nobody_is_none(fake: Path) -> None:
-    assert proc.stat(7) is None
-    assert proc.environ(7) == {}
-    assert proc.argv(7) == ()
+    assert proc.process_stat(7) is None
+    assert proc.environment_of(7) == {}
+    assert proc.arguments_of(7) == []
     assert proc.rss_mb(7) == 0.0
-    assert proc.listening_ports([7]) == ()
+    assert proc.listening_ports([7]) == []
     assert fake.exists()
 
 
@@ -38,9 +38,11 @@ def test_busy_counts_stolen_time_but_not_idle_or_waiting(fake: Path) -> None:
 
 
 def test_this_process() -> None:
-    me = proc.table()[os.getpid()]
+    me = proc.process_table()[os.getpid()]
     assert me.parent == os.getppid()
-    assert proc.environ(me.pid).keys() <= {*os.environ, "PYTEST_CURRENT_TEST"} | proc.environ(me.pid).keys()
+    assert (
+        proc.environment_of(me.pid).keys() <= {*os.environ, "PYTEST_CURRENT_TEST"} | proc.environment_of(me.pid).keys()
+    )
     assert proc.rss_mb(me.pid) > 1
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from knowngood.errors import Refused, RevertFailed
 from knowngood.hosts.agent.main import main
+from knowngood.hosts.agent.service import knob_of
 from knowngood.hosts.agent.settings import SettingsBook, squeeze
-from knowngood.hosts.settings import LocalSettings, knob
+from knowngood.hosts.local import LocalHost
+from knowngood.hosts.settings import AgentSettings, knob
 from knowngood.model.change import Setting
 
 SYSCTL = Path("/proc/sys/net/ipv4/tcp_fin_timeout")
@@ -27,8 +29,8 @@ def clock(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> LocalSettings:
-    return LocalSettings(tmp_path / "state")
+def settings(tmp_path: Path) -> AgentSettings:
+    return LocalHost(tmp_path / "state").settings
 
 
 @pytest.mark.parametrize(
@@ -39,7 +41,7 @@ def test_values_are_read_as_people_mean_them(text: str, value: str) -> None:
     assert squeeze(text) == value
 
 
-def test_set_and_put_back(clock: Path, settings: LocalSettings) -> None:
+def test_set_and_put_back(clock: Path, settings: AgentSettings) -> None:
     assert settings.apply("t", [pair(clock, "200")]).values == {"clock": "200"}
     assert [one.state for one in settings.transactions()] == ["applied"]
     assert settings.revert("t").state == "reverted"
@@ -47,14 +49,14 @@ def test_set_and_put_back(clock: Path, settings: LocalSettings) -> None:
     assert settings.transactions() == []
 
 
-def test_asked_again_it_answers(clock: Path, settings: LocalSettings) -> None:
+def test_asked_again_it_answers(clock: Path, settings: AgentSettings) -> None:
     settings.apply("t", [pair(clock, "200")])
     assert settings.apply("t", [pair(clock, "200")]).state == "applied"
     settings.revert("t")
     assert clock.read_text() == "100"
 
 
-def test_a_kept_set_stays_until_it_is_reverted(clock: Path, settings: LocalSettings) -> None:
+def test_a_kept_set_stays_until_it_is_reverted(clock: Path, settings: AgentSettings) -> None:
     settings.apply("one", [pair(clock, "200")])
     settings.keep("one")
     assert settings.recover() == []
@@ -67,7 +69,7 @@ def test_a_kept_set_stays_until_it_is_reverted(clock: Path, settings: LocalSetti
     assert clock.read_text() == "100"
 
 
-def test_what_somebody_else_has_set_since_is_left_alone(clock: Path, settings: LocalSettings) -> None:
+def test_what_somebody_else_has_set_since_is_left_alone(clock: Path, settings: AgentSettings) -> None:
     settings.apply("t", [pair(clock, "200")])
     clock.write_text("250")
     with pytest.raises(RevertFailed, match="reads 250, neither 100 as before nor 200"):
@@ -78,7 +80,7 @@ def test_what_somebody_else_has_set_since_is_left_alone(clock: Path, settings: L
     assert [one.state for one in settings.recover()] == ["reverted"]
 
 
-def test_all_or_none(tmp_path: Path, clock: Path, settings: LocalSettings) -> None:
+def test_all_or_none(tmp_path: Path, clock: Path, settings: AgentSettings) -> None:
     stubborn = Setting(name="stubborn", value="2", read=("echo", "1"), write=("true", "{value}"))
     with pytest.raises(Refused, match="stubborn was set to 2, but reads 1"):
         settings.apply("t", [pair(clock, "200"), stubborn])
@@ -86,7 +88,7 @@ def test_all_or_none(tmp_path: Path, clock: Path, settings: LocalSettings) -> No
     assert settings.transactions() == []
 
 
-def test_what_cannot_be_put_back_is_found_out_before_it_is_set(tmp_path: Path, settings: LocalSettings) -> None:
+def test_what_cannot_be_put_back_is_found_out_before_it_is_set(tmp_path: Path, settings: AgentSettings) -> None:
     log = tmp_path / "log"
     tool = f'echo "$1" >> {log}; [ "$1" != unlocked ]'
     locked = Setting(name="lock", value="1500", read=("echo", "unlocked"), write=("sh", "-c", tool, "sh", "{value}"))
@@ -105,12 +107,12 @@ def test_what_cannot_be_put_back_is_found_out_before_it_is_set(tmp_path: Path, s
         (Setting(name="x", value="1", read=("no-such-program",), write=("true", "{value}")), "cannot be run"),
     ],
 )
-def test_what_cannot_be_read_is_refused(settings: LocalSettings, setting: Setting, words: str) -> None:
+def test_what_cannot_be_read_is_refused(settings: AgentSettings, setting: Setting, words: str) -> None:
     with pytest.raises(Refused, match=words):
         settings.read([setting])
 
 
-def test_a_value_that_nobody_may_write_is_refused(settings: LocalSettings) -> None:
+def test_a_value_that_nobody_may_write_is_refused(settings: AgentSettings) -> None:
     read_only = Setting(name="kernel.ostype", value="x")
     assert read_only.path == "/proc/sys/kernel/ostype"
     with pytest.raises(Refused):
@@ -118,7 +120,7 @@ def test_a_value_that_nobody_may_write_is_refused(settings: LocalSettings) -> No
 
 
 def test_after_a_reboot_nothing_is_written(tmp_path: Path, clock: Path) -> None:
-    SettingsBook(str(tmp_path / "state"), boot="one").apply("t", [knob(pair(clock, "200"))])
+    SettingsBook(str(tmp_path / "state"), boot="one").apply("t", [knob_of(knob(pair(clock, "200")))])
     (answer,) = SettingsBook(str(tmp_path / "state"), boot="two").recover()
     assert (answer.state, clock.read_text()) == ("reverted", "200")
     assert "nothing was written" in answer.notes[0]
@@ -126,7 +128,7 @@ def test_after_a_reboot_nothing_is_written(tmp_path: Path, clock: Path) -> None:
 
 def test_what_was_kept_is_set_again_after_a_reboot(tmp_path: Path, clock: Path) -> None:
     first = SettingsBook(str(tmp_path / "state"), boot="one")
-    first.apply("t", [knob(pair(clock, "200"))])
+    first.apply("t", [knob_of(knob(pair(clock, "200")))])
     first.keep("t")
     clock.write_text("90")
     second = SettingsBook(str(tmp_path / "state"), boot="two")
@@ -138,7 +140,7 @@ def test_what_was_kept_is_set_again_after_a_reboot(tmp_path: Path, clock: Path) 
 
 
 def test_the_script_on_the_host_puts_settings_back(
-    tmp_path: Path, clock: Path, settings: LocalSettings, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, clock: Path, settings: AgentSettings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings.apply("t", [pair(clock, "200")])
     assert main(["--state", str(tmp_path / "state"), "list"], "") == 0
@@ -149,7 +151,7 @@ def test_the_script_on_the_host_puts_settings_back(
 
 @pytest.mark.root
 @pytest.mark.skipif(not os.access(SYSCTL, os.W_OK), reason="only root may write /proc/sys")
-def test_a_sysctl_of_the_real_kernel(settings: LocalSettings) -> None:
+def test_a_sysctl_of_the_real_kernel(settings: AgentSettings) -> None:
     before = SYSCTL.read_text()
     setting = Setting(name="net.ipv4.tcp_fin_timeout", value=str(int(before) + 1))
     try:

@@ -1,6 +1,7 @@
-"""``recover.py``: what a person runs by hand on the host when nothing else is left.
+"""``recover.py``: what a person runs by hand on the host when nothing else is left, and what the engine runs there.
 
-Usage: ``python3 recover.py [--state DIR] [recover | list | revert ID | keep ID]``; without a word it recovers.
+Usage: ``python3 recover.py [--state DIR] [recover | list | revert ID | keep ID]``; without a word it recovers. The
+engine says ``serve`` (answer requests on standard input) and ``watch TOKEN`` (hold the lease that it locks).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING
 
 from .journal import UNFINISHED, Journal, Status
 from .plan import JournalError
+from .serve import serve
 from .settings import SettingsBook
+from .watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +42,11 @@ def main(arguments: Sequence[str], home: str) -> int:
     # A closed terminal or pipe must not stop an undo half-way.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    if words == ["serve"]:
+        # The boot line leaves this program's own text there.
+        return serve(sys.stdin.buffer, getattr(sys.modules["__main__"], "s", b""))
+    if len(words) == len(("watch", "TOKEN")) and words[0] == "watch":
+        return watch(home, int(words[1]))
     try:
         answers = run(Journal(home), SettingsBook(home), words)
     except (JournalError, OSError) as error:

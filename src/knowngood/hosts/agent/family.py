@@ -1,13 +1,17 @@
 """Which processes belong to a launch: however they forked, left their group, lost their parent."""
 
-import os
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
 
-from knowngood.hosts import proc
-from knowngood.hosts.proc import Stat
+import os
+from typing import TYPE_CHECKING, Tuple  # noqa: UP035 - evaluated, and Python 3.8 must understand it
+
+from .proc import Stat, process_table, read_proc
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 MARKER = "KNOWNGOOD_LAUNCH"
-Name = tuple[int, int]
+Name = Tuple[int, int]  # noqa: UP006 - the same
 
 
 class Family:
@@ -29,7 +33,7 @@ class Family:
 
     def living(self) -> list[Stat]:
         """Members that live now."""
-        return [member for member in self.members(proc.table()) if member.lives]
+        return [member for member in self.members(process_table()) if member.lives]
 
     def members(self, table: Mapping[int, Stat]) -> list[Stat]:
         """Members out of a table of all processes, zombies included."""
@@ -44,7 +48,7 @@ class Family:
         return found
 
     def _is_marked(self, pid: int) -> bool:
-        return self._mark in proc.read(proc.ROOT / str(pid) / "environ").split(b"\0")
+        return self._mark in read_proc(pid, "environ").split(b"\0")
 
 
 def ancestors(table: Mapping[int, Stat], pid: int) -> set[int]:

@@ -1,0 +1,93 @@
+"""Trials on another machine: this one, reached over a real sshd."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from knowngood.testing.loopback import NAME, find_sshd, loopback
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import RealLab
+
+pytestmark = pytest.mark.e2e
+
+FASTER = '[[change]]\nedit = "{root}/pace.txt"\nfind = "10"\nreplace = "5"\n'
+HOST = f'[host]\naddress = "ssh://{NAME}"\n[lease]\nttl = "4s"\n'
+
+
+@pytest.fixture
+def far(lab: "RealLab", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["RealLab"]:
+    """A lab whose host is reached over ssh."""
+    if find_sshd() is None:
+        pytest.skip("NOT TESTED: there is no sshd on this machine (apt-get install openssh-server)")
+    env = {"KNOWNGOOD_STATE": str(lab.state), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    (lab.root / "knowngood.toml").write_text(HOST + (lab.root / "knowngood.toml").read_text())
+    with loopback(tmp_path / "sshd", env=env) as programs:
+        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+        done = lab.run("baseline", "--json")
+        assert done.status == 0, done
+        yield lab
+
+
+def connection_of(controller: int) -> int:
+    """Process id of the ssh client that carries a controller's connection."""
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if parent == controller and b"-T" in words and NAME.encode() in words:
+                return int(folder.name)
+    raise AssertionError("there is no connection")
+
+
+def test_a_whole_trial_on_another_machine(far: "RealLab") -> None:
+    before = far.pace.read_bytes()
+    done = far.run("try", far.experiment("faster", FASTER.format(root=far.root)), "--json")
+    assert done.status == 0, done
+    trial = done.json["trials"][0]
+    assert trial["verdict"]["decision"] == "keep", done
+    assert far.pace.read_bytes() == before.replace(b"10", b"5")
+    far.assert_known_good()
+    assert far.run("undo").status == 0
+    assert far.pace.read_bytes() == before
+    far.assert_known_good()
+
+
+def test_a_connection_that_comes_back_within_the_lease_costs_one_run(far: "RealLab") -> None:
+    name = far.experiment("faster", FASTER.format(root=far.root))
+    with far.start("try", name) as trying:
+        far.wait_for_server()
+        time.sleep(1.0)
+        os.kill(connection_of(trying.pid), signal.SIGKILL)
+        done = far.finish(trying)
+    assert done.status == 0, done
+    assert "the connection was lost while it ran" in done.err + done.out, done
+    assert "keep" in done.out, done
+    far.assert_known_good()
+
+
+def test_a_controller_that_never_comes_back_leaves_the_host_to_itself(far: "RealLab") -> None:
+    before = far.pace.read_bytes()
+    with far.start("try", far.experiment("faster", FASTER.format(root=far.root))) as trying:
+        far.wait_for_server()
+        # A controller that is killed, not one that ends: nobody says good-bye.
+        client = connection_of(trying.pid)
+        os.kill(trying.pid, signal.SIGKILL)
+        os.kill(client, signal.SIGKILL)
+        trying.communicate(timeout=10)
+    until = time.monotonic() + 60
+    while far.servers() or "held" in (far.state / "lease.json").read_text():
+        assert time.monotonic() < until, "nobody brought the host back"
+        time.sleep(0.1)
+    assert far.pace.read_bytes() == before
+    assert far.run("status").status == 3
+    assert far.run("recover").status == 0
+    far.assert_known_good()
