@@ -15,7 +15,7 @@ from typing import Any
 
 from knowngood.app import make_demo_lab
 
-TRIAL = "experiments/lookup.toml"
+TRIAL = "experiments/cores.toml"
 
 
 def knowngood(folder: str, *args: str) -> Any:

@@ -365,6 +365,7 @@ class Load(Protocol):
         out: Path,
         progress: Callable[[float], None],
         mark: Callable[[], None],
+        number: int = 0,
     ) -> RunRecord:
         """Run one pass.
 
@@ -373,6 +374,8 @@ class Load(Protocol):
             workload: What to ask of it.
             out: File for the raw samples, written as they come.
             progress: Called with the share done, from 0 to 1.
+            number: Of the pass in its launch, from 0: a later one goes on in the prompts, because the server's caches
+                have seen those of the first.
             mark: Called twice, as the measured window opens and as it closes, so that the caller can read CPU counters.
 
         Raises:

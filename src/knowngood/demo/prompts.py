@@ -5,11 +5,14 @@ the rows, and n-gram speculation (``ngram-simple``) had 352 to 364 of the 384 to
 list of equal rows of digits, tried too, is not continued: the model closes it.
 """
 
-import itertools
 import json
 from collections.abc import Sequence
 
-PLACES = ("oslo", "lima", "cairo", "quito", "hanoi", "accra", "dakar", "sofia", "riga", "minsk", "kyiv", "tunis")
+PLACES = (
+    *("oslo", "lima", "cairo", "quito", "hanoi", "accra", "dakar", "sofia", "riga", "minsk", "kyiv", "tunis"),
+    *("paris", "vienna", "prague", "dublin", "lisbon", "madrid", "athens", "ankara", "tehran", "riyadh", "muscat"),
+    *("doha", "amman", "beirut", "nairobi", "lusaka", "harare", "maputo", "luanda", "bamako", "niamey", "rabat"),
+)
 OTHER_PLACES = (
     *("bern", "rome", "delhi", "seoul", "tokyo", "perth", "lagos", "havana", "milan", "porto"),
     *("turin", "split", "basel", "ghent", "malmo", "turku", "bergen", "cork", "leeds", "bristol"),
@@ -28,11 +31,11 @@ SHAPES: tuple[tuple[str, str], ...] = (
 
 
 def prompts(places: Sequence[str]) -> tuple[str, ...]:
-    """One prompt a place, the shapes in turn."""
-    return tuple(
-        (row * ROWS + begin).format(place=place)
-        for place, (row, begin) in zip(places, itertools.cycle(SHAPES), strict=False)
-    )
+    """One prompt a place and shape, neither twice in a row: so many that no measured run has to repeat one."""
+    turns = [
+        (place, SHAPES[(at + turn) % len(SHAPES)]) for turn in range(len(SHAPES)) for at, place in enumerate(places)
+    ]
+    return tuple((row * ROWS + begin).format(place=place) for place, (row, begin) in turns)
 
 
 def prompt_file(places: Sequence[str]) -> str:

@@ -174,6 +174,7 @@ def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
             out=out,
             progress=lambda share: bench.show.advance(step, share),
             mark=window.mark,
+            number=number,
         )
     except LoadError as error:
         status = wait_end(server)

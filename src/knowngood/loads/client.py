@@ -26,6 +26,9 @@ from knowngood.ports import Target
 # How often the server is looked at, and how long a generator that was told to stop may write its samples.
 _LOOK_S: Final = 0.2
 _STOP_S: Final = 5.0
+# Passes that a launch has at most, and so parts of a prompt file; and the place of a later pass in generated prompts.
+PASSES: Final = 3
+STRIDE: Final = 1_000_000
 # Values of the metric client_priority.
 _PRIORITIES: Final = {"normal": 0.0, "nice": 1.0, "realtime": 2.0}
 
@@ -52,6 +55,7 @@ class Client:
         out: Path,
         progress: Callable[[float], None],
         mark: Callable[[], None],
+        number: int = 0,
     ) -> RunRecord:
         """Run one pass; beside the metrics of ``summarise`` it records ``client_cpu_s`` and ``client_priority``.
 
@@ -59,7 +63,7 @@ class Client:
             UsageError: The workload or the server's URL cannot be used; nothing was sent.
             LoadError: The server died, or the client could not do its work. Samples written before stay readable.
         """
-        plan = plan_pass(target.url, workload, out=out)
+        plan = plan_pass(target.url, workload, out=out, number=number)
         last = _Line()
         with (
             tempfile.TemporaryDirectory(prefix="knowngood-load-") as scratch,
@@ -78,8 +82,15 @@ class Client:
         return _record(read_samples(out), workload, last)
 
 
-def plan_pass(url: str, workload: Workload, *, out: Path) -> Plan:
+def plan_pass(url: str, workload: Workload, *, out: Path, number: int = 0) -> Plan:
     """Make a pass's plan of a workload, all input checked.
+
+    Args:
+        url: Root URL of the server.
+        workload: What to ask of it.
+        out: File for the raw samples.
+        number: Of the pass in its launch: each has a part of the prompts to itself, as far as they suffice. A pass that
+            sent the first one's prompts again would measure the server's prompt cache.
 
     Raises:
         UsageError: The workload or the URL cannot be used.
@@ -94,6 +105,7 @@ def plan_pass(url: str, workload: Workload, *, out: Path) -> Plan:
         raise UsageError(f"workload {workload.name!r} measures nothing", hint="set requests or duration_s above 0")
     if workload.timeout_s <= 0:
         raise UsageError(f"workload {workload.name!r}: timeout_s must be above 0")
+    prompts = read_prompts(Path(workload.prompts)) if workload.prompts else ()
     return Plan(
         host=host,
         port=port,
@@ -101,7 +113,7 @@ def plan_pass(url: str, workload: Workload, *, out: Path) -> Plan:
         out=str(out),
         endpoint=workload.endpoint,
         model=workload.model,
-        prompts=read_prompts(Path(workload.prompts)) if workload.prompts else (),
+        prompts=prompts,
         isl=_draw(workload.isl),
         osl=_draw(workload.osl),
         concurrency=workload.concurrency,
@@ -113,6 +125,7 @@ def plan_pass(url: str, workload: Workload, *, out: Path) -> Plan:
         warmup=max(workload.warmup, workload.concurrency, 0),
         timeout_s=workload.timeout_s,
         seed=workload.seed,
+        first=number * max(1, len(prompts) // PASSES if prompts else STRIDE),
         extra=dict(workload.extra),
     )
 

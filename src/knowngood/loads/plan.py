@@ -30,6 +30,7 @@ class Plan:
         warmup: Requests before the window.
         timeout_s: A request that takes longer is an error.
         seed: Of prompts, lengths and arrivals; also sent to the server.
+        first: Place in the prompts of request 0.
         extra: Further fields of each request body.
     """
 
@@ -50,6 +51,7 @@ class Plan:
     warmup: int
     timeout_s: float
     seed: int
+    first: int
     extra: dict[str, str | int | float | bool]
 
     def to_json(self) -> str:
@@ -79,7 +81,7 @@ class Plan:
 
     def request(self, index: int, *, model: str) -> bytes:
         """Write the HTTP request number ``index``."""
-        wanted = ask(index, isl=self.isl, osl=self.osl, seed=self.seed, prompts=self.prompts)
+        wanted = ask(self.first + index, isl=self.isl, osl=self.osl, seed=self.seed, prompts=self.prompts)
         chat = self.endpoint == "chat"
         body: dict[str, Any] = {"model": model} if model else {}
         body |= {"messages": [{"role": "user", "content": wanted.prompt}]} if chat else {"prompt": wanted.prompt}

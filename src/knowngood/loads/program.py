@@ -33,12 +33,14 @@ class Program:
         out: Path,
         progress: Callable[[float], None],
         mark: Callable[[], None],
+        number: int = 0,
     ) -> RunRecord:
         """Wait until the program has ended, then read its metrics; nested ones get dotted names.
 
         Raises:
             LoadError: It took longer than the workload's ``timeout_s``, or left no metrics.
         """
+        del number  # a program runs once
         began = time.monotonic()
         mark()
         while target.alive():
