@@ -247,12 +247,13 @@ class Lab:
 
     def mde(self, profile: str = "") -> float:
         """Smallest effect that a trial keeps with 80 % probability, as a ratio minus one."""
-        from knowngood.reason.noise import noise_floor  # noqa: PLC0415
+        from knowngood.reason.comparison import floor_of  # noqa: PLC0415
         from knowngood.reason.power import mde  # noqa: PLC0415
         from knowngood.reason.profile import find_profile  # noqa: PLC0415
 
         chosen = find_profile(profile or self.config.verdict.profile)
-        return mde(chosen, noise_floor(self.state.noise), self.config.worthwhile)
+        floor = floor_of(self.state, self.config.objective.metric, workload=self.config.workloads[0].name)
+        return mde(chosen, floor, self.config.worthwhile)
 
     def preview(self, hypothesis: Hypothesis, *, profile: str = "") -> "Preview":
         """Say what a trial would do and cost; see ``flow.preview.preview``."""

@@ -54,7 +54,7 @@ name = "rows"
 prompts = "prompts.jsonl"
 concurrency = 4
 duration_s = {duration}
-osl = {osl}
+osl = {{ mean = {osl}, sd = {spread}, low = 8 }}
 warmup = 2
 extra = {{ temperature = 0.0 }}
 
@@ -100,8 +100,9 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
     lab = LAB.format(
         model=json.dumps(str(model)),
         port=free_port(),
-        duration="2.5" if quick else "8.0",
-        osl=24 if quick else 48,
+        duration="4.0" if quick else "8.0",
+        osl=16 if quick else 32,
+        spread=5 if quick else 10,
         count=6 if quick else 20,
         tokens=8 if quick else 24,
         pairs=3 if quick else 4,

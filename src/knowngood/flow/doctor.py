@@ -11,7 +11,7 @@ from knowngood.flow.bench import Bench
 from knowngood.flow.facts import host_facts
 from knowngood.flow.preflight import left_over
 from knowngood.flow.server import listens, which
-from knowngood.reason.noise import noise_floor
+from knowngood.reason.comparison import floor_of
 from knowngood.reason.power import Price, price
 from knowngood.reason.profile import find_profile
 
@@ -55,7 +55,7 @@ def examine(bench: Bench, *, watch_s: float) -> Examination:
     costs: dict[str, Price] = {}
     if state.noise:
         launch_s, run_s = launch_seconds(bench)
-        floor = noise_floor(state.noise)
+        floor = floor_of(state, bench.config.objective.metric, workload=bench.config.workloads[0].name)
         costs = {
             name: price(find_profile(name), floor, bench.config.worthwhile, launch_s=launch_s, run_s=run_s)
             for name in PROFILES

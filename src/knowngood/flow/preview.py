@@ -12,7 +12,7 @@ from knowngood.model.files import FileEdit
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Host
-from knowngood.reason.noise import noise_floor
+from knowngood.reason.comparison import floor_of
 from knowngood.reason.power import price
 from knowngood.reason.profile import find_profile
 
@@ -50,7 +50,7 @@ def preview(bench: Bench, hypothesis: Hypothesis, *, profile: str) -> Preview:
     launch_s, run_s = launch_seconds(bench)
     cost = price(
         find_profile(profile or bench.config.verdict.profile),
-        noise_floor(bench.memory.state.noise),
+        floor_of(bench.memory.state, bench.config.objective.metric, workload=bench.config.workloads[0].name),
         bench.config.worthwhile,
         launch_s=launch_s,
         run_s=run_s,

@@ -111,6 +111,7 @@ def prepare(bench: Bench, baseline: Baseline, profile: str) -> Comparison:
         profile=profile,
         noise=bench.memory.state.noise,
         ledger=bench.memory.state.ledger,
+        recent=bench.memory.state.recent,
         limits=config.guards,
         others=tuple(workload.name for workload in config.workloads[1:]),
         lower_is_better=lambda metric: better_direction(metric) == "lower",

@@ -13,9 +13,10 @@ import msgspec
 
 from knowngood.model.evidence import Arm, LaunchRecord, RunRecord
 from knowngood.model.verdict import Verdict
+from knowngood.reason.fold import LabState
 from knowngood.reason.guards import GuardResult, judge_errors, judge_loss
 from knowngood.reason.judge import Judge
-from knowngood.reason.noise import noise_from_launches
+from knowngood.reason.noise import Noise, noise_floor, noise_from_launches, rate_resolution
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +34,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         limits: Guard metric to largest loss, as a ratio minus one; ``error_rate`` to an absolute rate.
         others: Names of the guard workloads.
         lower_is_better: Whether less of a guard metric is better.
+        recent: Newest launches of whatever was measured before; they tell how many requests a run has.
     """
 
     version: int
@@ -46,6 +48,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, float]
     others: tuple[str, ...]
     lower_is_better: Callable[[str], bool]
+    recent: tuple[LaunchRecord, ...] = ()
 
     @property
     def most_launches(self) -> int:
@@ -59,6 +62,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             launches: Those that count, in order; the last may be half a pair.
             half_pair_counts: Whether a lone launch of a pair may end the trial.
         """
+        launches = tuple(launches)
         judge = Judge(
             profile=self.profile,
             direction=self.direction,
@@ -66,6 +70,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             noise=self.noise,
             ledger=[(launch.started_at, launch.value) for launch in self.ledger],
             half_pair_counts=half_pair_counts,
+            resolution=resolution((*self.recent, *launches), self.metric, workload=self.objective),
         )
         for launch in launches:
             judge.add(arm=launch.arm, value=launch.value, at=launch.started_at, verified=True)
@@ -141,6 +146,18 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         losses = [sign * math.log(mine / base) for base, mine in values if base and mine and base > 0 and mine > 0]
         known = [value for launch in self.ledger if (value := measure(launch)) is not None and value > 0]
         return judge_loss(f"{workload} {metric}", losses, margin=margin, history=noise_from_launches(known))
+
+
+def resolution(launches: Sequence[LaunchRecord], metric: str, *, workload: str) -> float:
+    """How finely launches resolve a metric, in ln units of a pair: rates by requests per run, others without limit."""
+    if not metric.endswith("_s"):
+        return 0.0
+    return rate_resolution([run.requests for launch in launches for run in launch.runs if run.workload == workload])
+
+
+def floor_of(state: LabState, metric: str, *, workload: str) -> Noise:
+    """Noise floor of a lab as its next trial will see it."""
+    return noise_floor(state.noise, resolution=resolution(state.recent, metric, workload=workload))
 
 
 def split(one: LaunchRecord, other: LaunchRecord) -> tuple[LaunchRecord, LaunchRecord]:

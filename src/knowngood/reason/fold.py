@@ -117,6 +117,14 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         return (*runs, *(trial.id for trial in self.trials.values() if trial.ended_at is None))
 
     @property
+    def recent(self) -> tuple[LaunchRecord, ...]:
+        """Launches of the newest trial, or measuring of a baseline, that has any."""
+        groups = (*self.runs.values(), *self.trials.values())
+        return max(
+            (group.launches for group in groups if group.launches), key=lambda one: one[-1].started_at, default=()
+        )
+
+    @property
     def ledger(self) -> tuple[LaunchRecord, ...]:
         """Launches of the known-good state as it stands, oldest first; a winner's launches are never among them."""
         if self.baseline is None:

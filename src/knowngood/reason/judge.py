@@ -48,6 +48,8 @@ class Judge:
             at most five, not older than two hours, are used, and only to stop hopeless trials sooner.
         half_pair_counts: Whether a trial may stop at the first launch of a pair. Where a pair is accepted or repeated
             as a whole, that launch may not count yet.
+        resolution: Standard deviation of a pair's ln difference that comes from how runs are measured (see
+            ``rate_resolution``); history that looks quieter is not believed.
 
     Raises:
         UsageError: An argument makes no sense.
@@ -62,6 +64,7 @@ class Judge:
         ledger: Sequence[tuple[float, float]] = (),
         *,
         half_pair_counts: bool = True,
+        resolution: float = 0.0,
     ) -> None:
         if direction not in ("higher", "lower"):
             raise UsageError(f"direction is {direction!r}", hint="use 'higher' or 'lower'")
@@ -70,7 +73,7 @@ class Judge:
         self.profile: Profile = find_profile(profile)
         self._sign = 1.0 if direction == "higher" else -1.0
         self._worthwhile = worthwhile
-        self._noise = noise_floor(noise)
+        self._noise = noise_floor(noise, resolution=resolution)
         self._ledger = tuple((_finite(at), self._score(value)) for at, value in ledger)
         self._half_pair_counts = half_pair_counts
         self._trials: Trials | None = None

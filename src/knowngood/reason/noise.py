@@ -34,7 +34,7 @@ class Noise(msgspec.Struct, frozen=True, kw_only=True):
     freedom: int
 
 
-def noise_floor(differences: Sequence[float]) -> Noise:
+def noise_floor(differences: Sequence[float], *, resolution: float = 0.0) -> Noise:
     """Estimate the noise floor robustly: their mean is known to be 0, single outliers are pulled in to 3 MAD.
 
     With fewer than four differences the rest is filled up with ``UNKNOWN_SCALE``; with none, nothing else is left, and
@@ -42,6 +42,7 @@ def noise_floor(differences: Sequence[float]) -> Noise:
 
     Args:
         differences: ln differences of adjacent baseline launches.
+        resolution: Standard deviation that a difference has at least, because of how it was measured.
 
     Raises:
         UsageError: A difference is not a finite number.
@@ -59,8 +60,25 @@ def noise_floor(differences: Sequence[float]) -> Noise:
     missing = max(FULL_HISTORY - count, 0)
     square = (sum(x * x for x in sizes) + missing * UNKNOWN_SCALE**2) / (count + missing)
     # 1.02: pulling outliers in takes 2 % off the spread of normal differences.
-    scale = max(1.02 * math.sqrt(square), SMALLEST_SCALE)
+    scale = max(1.02 * math.sqrt(square), SMALLEST_SCALE, resolution)
     return Noise(scale=scale, freedom=min(MOST_FREEDOM, int(FREEDOM_PER_PAIR * count)))
+
+
+def rate_resolution(requests: Sequence[int]) -> float:
+    """Standard deviation of the difference of two runs that comes from their edges alone.
+
+    A run's rate counts work up to a point somewhere inside a request (or inside its reading of the prompt, which shows
+    no tokens), so it is uncertain by a uniform share of one request. Runs of equal work in step can agree to the token
+    and still not resolve more than that.
+
+    Args:
+        requests: Requests that were measured in each run; runs without requests do not count.
+
+    Returns:
+        ln units; 0 if no run has requests.
+    """
+    counts = [count for count in requests if count > 0]
+    return math.sqrt(2 / 12) / statistics.median(counts) if counts else 0.0
 
 
 def noise_from_launches(values: Sequence[float]) -> tuple[float, ...]:
