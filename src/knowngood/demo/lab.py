@@ -61,7 +61,7 @@ extra = {{ temperature = 0.0 }}
 [objective]
 metric = "output_tok_s"
 direction = "higher"
-worthwhile = "2%"
+worthwhile = "5%"
 
 [guards]
 error_rate = 0
@@ -100,9 +100,9 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
     lab = LAB.format(
         model=json.dumps(str(model)),
         port=free_port(),
-        duration="4.0" if quick else "8.0",
-        osl=16 if quick else 32,
-        spread=5 if quick else 10,
+        duration="3.0" if quick else "8.0",
+        osl=32 if quick else 48,
+        spread=6 if quick else 10,
         count=6 if quick else 20,
         tokens=8 if quick else 24,
         pairs=3 if quick else 4,

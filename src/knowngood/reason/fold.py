@@ -119,10 +119,9 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def recent(self) -> tuple[LaunchRecord, ...]:
         """Launches of the newest trial, or measuring of a baseline, that has any."""
-        groups = (*self.runs.values(), *self.trials.values())
-        return max(
-            (group.launches for group in groups if group.launches), key=lambda one: one[-1].started_at, default=()
-        )
+        runs = [run.launches for run in self.runs.values() if run.launches]
+        runs += [trial.launches for trial in self.trials.values() if trial.launches]
+        return max(runs, key=lambda launches: launches[-1].started_at, default=())
 
     @property
     def ledger(self) -> tuple[LaunchRecord, ...]:
