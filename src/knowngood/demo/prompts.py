@@ -19,7 +19,7 @@ OTHER_PLACES = (
 )
 """For the answers guard: a row that was written before it is measured would come out of the prompt cache."""
 
-ROWS = 2
+ROWS = 4
 
 SHAPES: tuple[tuple[str, str], ...] = (
     ('{{"city": "{place}", "unit": "celsius", "active": true}},\n', '{{"city":'),
