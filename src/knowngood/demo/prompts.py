@@ -20,6 +20,8 @@ OTHER_PLACES = (
 """For the answers guard: a row that was written before it is measured would come out of the prompt cache."""
 
 ROWS = 4
+"""Rows that stand in a prompt; n-gram drafts need four, and two make a quick demo quick."""
+FEW_ROWS = 2
 
 SHAPES: tuple[tuple[str, str], ...] = (
     ('{{"city": "{place}", "unit": "celsius", "active": true}},\n', '{{"city":'),
@@ -30,14 +32,14 @@ SHAPES: tuple[tuple[str, str], ...] = (
 """Row, and the begin of the next one; JSON, YAML, SQL, HTML. A text that ends inside a row is continued most surely."""
 
 
-def prompts(places: Sequence[str]) -> tuple[str, ...]:
+def prompts(places: Sequence[str], *, rows: int = ROWS) -> tuple[str, ...]:
     """One prompt a place and shape, neither twice in a row: so many that no measured run has to repeat one."""
     turns = [
         (place, SHAPES[(at + turn) % len(SHAPES)]) for turn in range(len(SHAPES)) for at, place in enumerate(places)
     ]
-    return tuple((row * ROWS + begin).format(place=place) for place, (row, begin) in turns)
+    return tuple((row * rows + begin).format(place=place) for place, (row, begin) in turns)
 
 
-def prompt_file(places: Sequence[str]) -> str:
+def prompt_file(places: Sequence[str], *, rows: int = ROWS) -> str:
     """The prompts as JSON lines."""
-    return "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts(places))
+    return "".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts(places, rows=rows))
