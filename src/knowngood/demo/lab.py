@@ -1,9 +1,9 @@
 """A lab for the demo: a small real server, a load that repeats itself, and hypotheses that show every outcome.
 
-Seen with xllamacpp 2026.10.11549 on two virtual CPUs, by the demo itself (output tokens per second): one thread to two
-+76 to +111 %; eight threads instead of two -50 to -66 %; four slots instead of one +33 to +53 %; ``ngram-simple`` on one
-slot +23 % with four rows in a prompt, nothing with two; ``ngram-cache`` with the lookup cache on four slots -14 to -23 %;
-``--load-mode none`` and a variable that nobody reads: nothing.
+Seen with xllamacpp 2026.10.11549 on two virtual CPUs, by the demo itself (output tokens per second): one thread to
+two +76 to +111 %; eight threads instead of two -50 to -66 %; four slots instead of one +33 to +53 %; ``ngram-simple``
+on one slot +23 % with four rows in a prompt, nothing with two; ``ngram-cache`` with the lookup cache on four slots
+-14 to -23 %; ``--load-mode none`` and a variable that nobody reads: nothing.
 """
 
 import json
