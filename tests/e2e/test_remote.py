@@ -64,8 +64,12 @@ def test_a_whole_trial_on_another_machine(far: "RealLab") -> None:
 def test_a_connection_that_comes_back_within_the_lease_costs_one_run(far: "RealLab") -> None:
     name = far.experiment("faster", FASTER.format(root=far.root))
     with far.start("try", name) as trying:
-        far.wait_for_server()
-        time.sleep(1.0)
+        # The raw samples are opened when a run begins: from then on there is one to lose.
+        runs = far.root / ".knowngood" / "runs"
+        until = time.monotonic() + 30
+        while not list(runs.glob("*-t0001-00-candidate-*.jsonl.gz")):
+            assert time.monotonic() < until, "no run began"
+            time.sleep(0.01)
         os.kill(connection_of(trying.pid), signal.SIGKILL)
         done = far.finish(trying)
     assert done.status == 0, done

@@ -68,7 +68,14 @@ def cli() -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the status that the design promises."""
-    sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+    status = run(sys.argv[1:] if argv is None else list(argv))
+    if status == INTERRUPTED:
+        # A Ctrl-C inside exec(), as in the making of a dataclass, is remembered by CPython although it was caught, and
+        # would end the process by signal here instead of with the status that was promised.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def run(args: Sequence[str]) -> int:
