@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+import msgspec
 
 from knowngood.faces.show import json_option, lab_option, open_lab, present
 from knowngood.faces.views import DoctorView
@@ -15,13 +16,6 @@ from knowngood.faces.views import DoctorView
 def command(*, folder: Path | None, as_json: bool, seconds: float) -> int:
     """Say what this host is, what is missing, how quiet it is, and what a trial here can detect at which price."""
     found = open_lab(folder).examine(watch_s=seconds)
-    view = DoctorView(
-        facts=found.facts,
-        problems=found.problems,
-        foreign_cores=found.foreign_cores,
-        busiest=found.busiest,
-        mde=found.mde,
-        worst_min=found.worst_min,
-    )
+    view = DoctorView(**msgspec.structs.asdict(found))
     present(view, as_json=as_json)
     return 0
