@@ -8,7 +8,8 @@ from typing import Any
 import click
 import msgspec
 
-from knowngood import config, errors
+from knowngood import errors
+from knowngood.config import experiment, lab
 from knowngood.faces.cli import COMMANDS, cli
 from knowngood.model.workload import Lengths, Slo, Workload
 
@@ -60,15 +61,15 @@ def files_page() -> str:
     lines = [NOTE, "# Lab file and experiment files\n", "Unknown keys are errors that name the nearest key.\n"]
     lines.append("## knowngood.toml\n")
     tables: dict[str, type[Any]] = {
-        "[host]": config.HostTable,
-        "[server]": config.ServerTable,
+        "[host]": lab.HostTable,
+        "[server]": lab.ServerTable,
         "[[workload]]": Workload,
         "[[workload]] isl, osl": Lengths,
         "[[workload]] slo": Slo,
-        "[objective]": config.ObjectiveTable,
-        "[verdict]": config.VerdictTable,
-        "[answers]": config.AnswersTable,
-        "[lease]": config.LeaseTable,
+        "[objective]": lab.ObjectiveTable,
+        "[verdict]": lab.VerdictTable,
+        "[answers]": lab.AnswersTable,
+        "[lease]": lab.LeaseTable,
     }
     for title, struct in tables.items():
         lines += [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |"]
@@ -81,7 +82,9 @@ def files_page() -> str:
     lines.append(GUARDS)
     lines += ["## Experiment files\n", EXPERIMENT]
     lines += ["| kind | further keys |", "| --- | --- |"]
-    lines += [f"| `{kind}` | {', '.join(f'`{key}`' for key in keys)} |" for kind, keys in config.CHANGE_KEYS.items()]
+    lines += [
+        f"| `{kind}` | {', '.join(f'`{key}`' for key in keys)} |" for kind, keys in experiment.CHANGE_KEYS.items()
+    ]
     return "\n".join(lines) + "\n"
 
 

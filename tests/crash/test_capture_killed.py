@@ -7,7 +7,8 @@ from pathlib import Path
 from tests.crash.lines import killed_at
 
 from knowngood.app import Quiet
-from knowngood.config import load_experiment, load_lab
+from knowngood.config.experiment import load_experiment
+from knowngood.config.lab import load_lab
 from knowngood.flow import capture
 from knowngood.flow.bench import Memory, Site
 from knowngood.flow.managed import take_in

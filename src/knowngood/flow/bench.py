@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from knowngood.config import LabConfig, seconds
+from knowngood.config.lab import LabConfig
+from knowngood.config.values import seconds
 from knowngood.model.events import Event
 from knowngood.ports import Artifacts, Engine, Host, Load, Store
 from knowngood.reason.answers import Answer, Comparison

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from knowngood.config import load_experiment
+from knowngood.config.experiment import load_experiment
 from knowngood.errors import Drift, KnowngoodError, NotFound, UsageError
 from knowngood.flow.bench import Site
 from knowngood.flow.managed import EXPERIMENTS, Changed, changed_files, known_bytes

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from knowngood.config import LabConfig
+from knowngood.config.lab import LabConfig
 from knowngood.errors import HostError
 from knowngood.model.launch import flag_values
 from knowngood.ports import Host

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from knowngood.config import LabConfig
+from knowngood.config.lab import LabConfig
 from knowngood.errors import HostError
 from knowngood.ports import Host
 

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 
-from knowngood.config import LabConfig
+from knowngood.config.lab import LabConfig
 from knowngood.errors import Drift, UsageError
 from knowngood.flow.interpreter import find_interpreter
 from knowngood.model.change import ChangeSet, Edit, File, FileChange, Patch

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from knowngood.config import LAB_FILE
+from knowngood.config.lab import LAB_FILE
 from knowngood.errors import HostError, NotFound, UsageError
 from knowngood.flow.bench import Site
 from knowngood.model.baseline import Baseline

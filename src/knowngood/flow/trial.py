@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from knowngood.config import better_direction
+from knowngood.config.lab import better_direction
 from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
 from knowngood.flow.bench import Bench
 from knowngood.flow.pairs import Pairs

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.config import better_direction, find_lab, load_experiment, load_lab, ratio, seconds
+from knowngood.config.experiment import load_experiment
+from knowngood.config.lab import better_direction, find_lab, load_lab
+from knowngood.config.values import ratio, seconds
 from knowngood.errors import UsageError
 from knowngood.model.change import Edit, Env, File, Flag, Patch
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.config import load_experiment
+from knowngood.config.experiment import load_experiment
 from knowngood.errors import UsageError
 from knowngood.model.change import Change, Pin, Setting, describe
 

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.config import load_experiment, load_lab
+from knowngood.config.experiment import load_experiment
+from knowngood.config.lab import load_lab
 from knowngood.demo.experiments import EXPERIMENTS
 from knowngood.demo.lab import write_lab
 from knowngood.demo.prompts import OTHER_PLACES, PLACES, prompts

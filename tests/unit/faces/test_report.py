@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from knowngood.config import LabConfig, load_lab
+from knowngood.config.lab import LabConfig, load_lab
 from knowngood.faces.report.contents import Contents, HostState
 from knowngood.faces.report.curves import read_distributions
 from knowngood.faces.report.history import counted, kept_steps, pair_differences, progress

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.config import LabConfig, load_lab
+from knowngood.config.lab import LabConfig, load_lab
 from knowngood.errors import Refused
 from knowngood.flow.caches import CACHES, with_own_caches
 from knowngood.flow.interpreter import Interpreter, find_interpreter

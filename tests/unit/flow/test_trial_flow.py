@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.config import AnswersTable, HostTable, LabConfig, ObjectiveTable, ServerTable, VerdictTable
+from knowngood.config.lab import AnswersTable, HostTable, LabConfig, ObjectiveTable, ServerTable, VerdictTable
 from knowngood.errors import CheckFailed, Conflict, Died, Drift, LoadError, Quarantined, Refused, StoreError, UsageError
 from knowngood.flow.baseline import record_baseline
 from knowngood.flow.bench import Bench, Memory

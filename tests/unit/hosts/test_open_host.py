@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from knowngood.app import open_host
-from knowngood.config import load_lab
+from knowngood.config.lab import load_lab
 from knowngood.errors import UsageError
 from knowngood.ports import Host
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from knowngood.app import Lab, make_demo_lab
-from knowngood.config import load_experiment
+from knowngood.config.experiment import load_experiment
 from knowngood.errors import Refused
 from knowngood.faces.progress import Progress
 from knowngood.faces.report import write_report

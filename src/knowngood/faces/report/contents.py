@@ -2,7 +2,7 @@
 
 import msgspec
 
-from knowngood.config import LabConfig
+from knowngood.config.lab import LabConfig
 from knowngood.faces.report.curves import Distributions
 from knowngood.reason.fold import LabState
 from knowngood.reason.rank import Ranked

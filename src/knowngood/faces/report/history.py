@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from knowngood.config import LabConfig, better_direction
+from knowngood.config.lab import LabConfig, better_direction
 from knowngood.model.evidence import LaunchRecord
 from knowngood.reason.comparison import Comparison, split
 from knowngood.reason.fold import BaselineRun, LabState, Trial

@@ -1,7 +1,7 @@
 """One drawing of everything a lab tried, as an SVG file of its own: for a README, a chat, a slide."""
 
 from knowngood.app import Lab
-from knowngood.config import LabConfig
+from knowngood.config.lab import LabConfig
 from knowngood.faces.report import waterfall
 from knowngood.faces.report.chips import SIGNS
 from knowngood.faces.report.forest import estimate, interval, reference_lines, shared_axis

@@ -1,27 +1,19 @@
-"""``knowngood.toml`` and experiment files become values here; unknown keys and wrong types end here, too."""
+"""``knowngood.toml`` becomes a value."""
 
-import difflib
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
 import msgspec
 
+from knowngood.config.values import check_keys, convert, ratio, read_toml, seconds, table_list
 from knowngood.errors import UsageError
-from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting
-from knowngood.model.hypothesis import Hypothesis, Prediction
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Lengths, Slo, Workload
 
-T = TypeVar("T")
 LAB_FILE = "knowngood.toml"
 DEFAULT_WORKLOAD: list[dict[str, Any]] = [{}]
 LENGTH_KEYS = ("isl", "osl")
-PERCENT = re.compile(r"^([+-]?\d+(?:\.\d+)?)\s*%$")
-SPAN = re.compile(r"^(\d+(?:\.\d+)?)\s*(s|m|h)$")
-SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,6 +26,8 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         through: Command that leads further in, such as ``["docker", "exec", "-i", "NAME"]``.
         python: Interpreter there, 3.8 or newer, for our own agent; empty looks for one.
         sudo: Run the agent there as root, by ``sudo -n``.
+        load_from: Where the load comes from: ``here``, through a forwarded port, or the ``host`` itself, which needs
+            Python 3.10 there, and leaves the line between out of what is measured.
     """
 
     address: str = "local"
@@ -41,6 +35,7 @@ class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     through: tuple[str, ...] = ()
     python: str = ""
     sudo: bool = False
+    load_from: Literal["here", "host"] = "here"
 
     @property
     def is_local(self) -> bool:
@@ -261,17 +256,6 @@ def read_workloads(tables: object, *, root: Path, where: str) -> tuple[Workload,
     return tuple(loads)
 
 
-def table_list(value: object, *, where: str) -> list[dict[str, Any]]:
-    """A TOML list of tables, typed.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    if not isinstance(value, list) or not all(isinstance(table, dict) for table in cast("list[object]", value)):
-        raise UsageError(f"{where} must be a list of tables", hint="write its name in double brackets")
-    return cast("list[dict[str, Any]]", value)
-
-
 def read_guards(table: Mapping[str, Any], *, where: str) -> tuple[dict[str, float], Any]:
     """Check ``[guards]``: metric to largest loss, and the answers mode."""
     modes = ("same", "equivalent", "off")
@@ -286,215 +270,3 @@ def read_guards(table: Mapping[str, Any], *, where: str) -> tuple[dict[str, floa
             float(value) if isinstance(value, int | float) else abs(ratio(value, where=f"{where} {metric}"))
         )
     return limits, mode
-
-
-def load_experiment(path: Path) -> Hypothesis:
-    """Read and check one experiment file.
-
-    Args:
-        path: TOML file; paths inside it are relative to its directory.
-
-    Raises:
-        UsageError: The file is missing, is no TOML, has an unknown key or a wrong value; the message names it.
-    """
-    doc = read_toml(path)
-    check_keys(doc, {"name", "claim", "because", "predicts", "requires", "after", "change"}, where=str(path))
-    if not isinstance(doc.get("claim"), str):
-        raise UsageError(f"{path} has no claim", hint='say what you believe: claim = "…"')
-    tables = table_list(doc.get("change", []), where=f"{path} [[change]]")
-    return Hypothesis(
-        name=str(doc.get("name", path.stem)),
-        claim=doc["claim"],
-        because=str(doc.get("because", "")),
-        changes=ChangeSet(
-            members=tuple(
-                read_change(table, folder=path.parent, where=f"{path} [[change]] number {number + 1}")
-                for number, table in enumerate(tables)
-            )
-        ),
-        predicts=read_prediction(doc["predicts"], where=f"{path} predicts") if "predicts" in doc else None,
-        requires=convert(doc.get("requires", []), tuple[str, ...], where=f"{path} requires"),
-        after=convert(doc.get("after", []), tuple[str, ...], where=f"{path} after"),
-    )
-
-
-CHANGE_KEYS: dict[str, tuple[str, ...]] = {
-    "edit": ("find", "replace", "count"),
-    "patch": ("root",),
-    "env": ("value",),
-    "flag": ("value", "remove", "append"),
-    "file": ("from",),
-    "pin": ("deps",),
-    "setting": ("value", "read", "write"),
-}
-PINNED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[^*,;\s]+")
-
-
-def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change:
-    """Check one ``[[change]]``; its kind is the key that names it.
-
-    Raises:
-        UsageError: The kind is unknown, a key is unknown or missing, a file is not there.
-    """
-    kinds = [kind for kind in CHANGE_KEYS if kind in table]
-    if len(kinds) != 1:
-        known = ", ".join(CHANGE_KEYS)
-        unknown = next((key for key in table if key not in CHANGE_KEYS), "")
-        raise UsageError(
-            f"{where} names {len(kinds) or 'no'} kind of change: {dict(table)}", hint=nearest(unknown, known)
-        )
-    kind = kinds[0]
-    check_keys(table, {kind, *CHANGE_KEYS[kind]}, where=where)
-    for key in ("find", "replace", "root", "from"):
-        if key in CHANGE_KEYS[kind] and not isinstance(table.get(key), str):
-            raise UsageError(f"{where} ({kind}) has no {key}", hint=f"a {kind} needs {', '.join(CHANGE_KEYS[kind])}")
-    value = table.get("value")
-    match kind:
-        case "edit":
-            if not table["find"]:
-                raise UsageError(f"{where}: find is empty", hint="give the text to look for")
-            return convert({"path": on_host(table["edit"], folder), **omit(table, "edit")}, Edit, where=where)
-        case "patch":
-            diff = read_bytes(folder / table["patch"], where=where)
-            return Patch(name=table["patch"], root=on_host(table["root"], folder), diff=diff)
-        case "file":
-            content = read_bytes(folder / table["from"], where=where)
-            return File(path=on_host(table["file"], folder), content=content, source=table["from"])
-        case "env":
-            return Env(name=table["env"], value=None if value is None else str(value))
-        case "pin":
-            return read_pin(table, where=where)
-        case "setting":
-            return read_setting(table, where=where)
-        case _:
-            return convert(
-                {**table, "value": None if value is None else str(value)},
-                Flag,
-                where=where,
-            )
-
-
-def read_pin(table: Mapping[str, Any], *, where: str) -> Pin:
-    """Check a ``pin``: exactly one version."""
-    pin = convert({"requirement": str(table["pin"]).replace(" ", ""), **omit(table, "pin")}, Pin, where=where)
-    if not PINNED.fullmatch(pin.requirement):
-        raise UsageError(f"{where}: pin is {table['pin']!r}", hint='exactly one version, such as "numpy==2.3.1"')
-    return pin
-
-
-def read_setting(table: Mapping[str, Any], *, where: str) -> Setting:
-    """Check a ``setting``: a path or sysctl name, or a name with both commands."""
-    if "value" not in table:
-        raise UsageError(f"{where} (setting) has no value", hint='say what to set: value = "never"')
-    values = {**omit(table, "setting"), "name": table["setting"], "value": str(table["value"])}
-    setting = convert(values, Setting, where=where)
-    if bool(setting.read) != bool(setting.write):
-        raise UsageError(f"{where}: read and write belong together", hint="a command that prints it, one that sets it")
-    if setting.write and not any("{value}" in word for word in setting.write):
-        raise UsageError(f"{where}: write names no {{value}}", hint='such as write = ["tool", "--set", "{value}"]')
-    return setting
-
-
-def on_host(path: str, folder: Path) -> str:
-    """Path on the host: ``python:`` and absolute paths stay, others are relative to the experiment file."""
-    return path if path.startswith(("python:", "/")) else str((folder / path).resolve())
-
-
-def omit(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return the table without one key."""
-    return {name: value for name, value in table.items() if name != key}
-
-
-def read_prediction(table: Mapping[str, Any], *, where: str) -> Prediction:
-    """Check ``predicts = { metric, change = ["-60%", "-30%"] }``."""
-    check_keys(table, {"metric", "change"}, where=where)
-    ends = cast("list[object]", table["change"]) if isinstance(table.get("change"), list) else []
-    if len(ends) != len(("low", "high")) or not isinstance(table.get("metric"), str):
-        raise UsageError(f"{where} is not complete", hint='like { metric = "output_tok_s", change = ["+5%", "+20%"] }')
-    low, high = sorted(ratio(end, where=where) for end in ends)
-    return Prediction(metric=table["metric"], low=low, high=high)
-
-
-def ratio(text: object, *, where: str) -> float:
-    """``"+5%"`` as 0.05.
-
-    Raises:
-        UsageError: It is no percentage.
-    """
-    found = PERCENT.match(text) if isinstance(text, str) else None
-    if found is None:
-        raise UsageError(f"{where} is {text!r}", hint='a percentage in quotes, such as "2%"')
-    return float(found.group(1)) / 100
-
-
-def seconds(text: str, *, where: str) -> float:
-    """``"10m"`` as 600.0.
-
-    Raises:
-        UsageError: It is no length of time.
-    """
-    found = SPAN.match(text)
-    if found is None:
-        raise UsageError(f"{where} is {text!r}", hint='a time with its unit, such as "90s", "10m" or "2h"')
-    return float(found.group(1)) * SECONDS[found.group(2)]
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file.
-
-    Raises:
-        UsageError: It cannot be read or is no TOML; the message names the line.
-    """
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}", hint="check the path") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", hint="it must be a UTF-8 text file") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is no valid TOML: {error}", hint="strings need quotes, tables [brackets]") from error
-
-
-def read_bytes(path: Path, *, where: str) -> bytes:
-    """Read a file that an experiment names.
-
-    Raises:
-        UsageError: It cannot be read.
-    """
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{where}: {path} cannot be read: {error.strerror}", hint="paths are relative to the experiment"
-        ) from error
-
-
-def check_keys(table: Mapping[str, Any], known: set[str], *, where: str) -> None:
-    """Refuse unknown keys, naming the nearest known one.
-
-    Raises:
-        UsageError: There is an unknown key.
-    """
-    for key in table:
-        if key not in known:
-            raise UsageError(f"{where} has an unknown key {key!r}", hint=nearest(key, ", ".join(sorted(known))))
-
-
-def nearest(key: str, known: str) -> str:
-    """Suggest the nearest of ``known`` (comma-separated), or list them all."""
-    close = difflib.get_close_matches(key, known.split(", "), n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are: {known}"
-
-
-def convert(value: Any, kind: type[T], *, where: str) -> T:
-    """Turn a TOML value into a typed one.
-
-    Raises:
-        UsageError: A key is unknown or a value has the wrong type; the message names both.
-    """
-    if isinstance(value, Mapping) and issubclass(kind, msgspec.Struct):
-        check_keys(cast("Mapping[str, Any]", value), set(kind.__struct_fields__), where=where)
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{where}: {error}", hint="see docs/reference/files.md for every key") from error
