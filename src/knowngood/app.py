@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from knowngood.config import LabConfig, find_lab, load_experiment, load_lab, seconds
+from knowngood.config.experiment import load_experiment
+from knowngood.config.lab import LabConfig, find_lab, load_lab
+from knowngood.config.values import seconds
 from knowngood.errors import NotFound, UsageError
 from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
@@ -115,7 +117,7 @@ class Lab:
         return Bench(
             **{field.name: getattr(site, field.name) for field in fields(site)},
             engine=load_engine(self.config.server.engine),
-            load=open_load(self.config),
+            load=open_load(self.config, self.host),
             examiner=open_examiner(self.config),
         )
 
@@ -340,7 +342,7 @@ def open_host(config: LabConfig) -> Host:
     return SshHost(name, prefix=table.through, python=table.python, sudo=table.sudo, ttl_s=ttl_s)
 
 
-def open_load(config: LabConfig) -> Load:
+def open_load(config: LabConfig, host: Host) -> Load:
     """The benchmark client that fits the engine."""
     if config.server.metrics_file and not config.host.is_local:
         hint = "take it away, and have the program print the metrics as its last line"
@@ -351,7 +353,7 @@ def open_load(config: LabConfig) -> Load:
         return Program(metrics_file=config.server.metrics_file)
     from knowngood.loads.client import Client  # noqa: PLC0415
 
-    return Client()
+    return Client(lead=host.lead if config.host.load_from == "host" else None, python=config.host.python)
 
 
 def open_examiner(config: LabConfig) -> Examiner:

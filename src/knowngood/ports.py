@@ -268,6 +268,10 @@ class Host(Protocol):
         """Who holds the machine now, for what and since when; empty if nobody does."""
         ...
 
+    def lead(self, words: Sequence[str]) -> Sequence[str]:
+        """Command that, run here, runs a program there, with its input and output connected."""
+        ...
+
     def reach(self, spec: LaunchSpec) -> AbstractContextManager[Route]:
         """Have a way from here to a server's port for the length of a block.
 
@@ -385,11 +389,19 @@ class Load(Protocol):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A running server as a benchmark client sees it: root URL, liveness, log of a program that ends by itself."""
+    """A running server as a benchmark client sees it.
+
+    Attributes:
+        url: Its root URL, as it is reached from here.
+        alive: Whether it lives.
+        log: Its log, here.
+        there: Its root URL for a client that runs on its host.
+    """
 
     url: str
     alive: Callable[[], bool]
     log: Path
+    there: str = ""
 
 
 class Store(Protocol):

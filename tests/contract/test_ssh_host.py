@@ -1,6 +1,8 @@
 """A machine reached over a real sshd, and one reached through a command, pass the suite of their port."""
 
 import os
+import shutil
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -74,6 +76,62 @@ class TestThroughACommand(HostSuite):
             return hosts[-1]
 
         return make
+
+
+@pytest.mark.skipif(shutil.which("sudo") is None, reason="NOT TESTED: there is no sudo on this machine")
+class TestWithSudo(HostSuite):
+    """The agent runs as root, by ``sudo -n``."""
+
+    @pytest.fixture
+    def lose(self) -> Callable[[Host], None]:
+        return lose_connection
+
+    @pytest.fixture
+    def make_host(self, tmp_path: Path, hosts: list[SshHost]) -> Callable[[], Host]:
+        if subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False).returncode:
+            pytest.skip("NOT TESTED: sudo wants a password")
+
+        def make() -> Host:
+            hosts.append(SshHost(prefix=("env", "-u", "PYTHONPATH"), sudo=True, state=str(tmp_path / "state")))
+            return hosts[-1]
+
+        return make
+
+
+@pytest.fixture(scope="module")
+def container() -> Iterator[int]:
+    """Process id of the first process of a container: its own mounts, processes and host name, as docker makes them."""
+    alone = ["unshare", "--mount", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child"]
+    script = "hostname inside; echo up; exec sleep infinity"
+    with subprocess.Popen([*alone, "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as outer:
+        assert outer.stdout
+        if outer.stdout.readline() != b"up\n":
+            pytest.skip("NOT TESTED: this machine does not let us make namespaces")
+        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
+        try:
+            yield int(children.read_text().split()[0])
+        finally:
+            outer.kill()
+
+
+class TestInAContainer(HostSuite):
+    """``nsenter`` leads into a container as ``docker exec -i`` does."""
+
+    @pytest.fixture
+    def lose(self) -> Callable[[Host], None]:
+        return lose_connection
+
+    @pytest.fixture
+    def make_host(self, container: int, tmp_path: Path, hosts: list[SshHost]) -> Callable[[], Host]:
+        def make() -> Host:
+            prefix = ("nsenter", "--target", str(container), "--mount", "--pid", "--uts")
+            hosts.append(SshHost(prefix=prefix, state=str(tmp_path / "state")))
+            return hosts[-1]
+
+        return make
+
+    def test_it_is_inside(self, make_host: Callable[[], Host]) -> None:
+        assert make_host().run(["hostname"], timeout_s=20).out == b"inside\n"
 
 
 def cut(host: SshHost) -> None:

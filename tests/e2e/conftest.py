@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 from knowngood.demo.model import fetch_model
 from knowngood.errors import KnowngoodError
+from knowngood.testing.loopback import NAME, find_sshd, loopback
 
 # The tests on llama.cpp's real server read this when they are imported; without the model they are skipped, loudly.
 try:
@@ -157,6 +159,35 @@ class RealLab:
     def end(self) -> None:
         for pid in self.servers():
             os.kill(pid, signal.SIGKILL)
+
+
+FAR = f'[host]\naddress = "ssh://{NAME}"\n{{host}}\n[lease]\nttl = "4s"\n'
+
+
+@pytest.fixture
+def move_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Have a lab's host reached over a real sshd; further lines of ``[host]`` may be given."""
+    if find_sshd() is None:
+        pytest.skip("NOT TESTED: there is no sshd on this machine (apt-get install openssh-server)")
+    with ExitStack() as stack:
+
+        def move(lab: RealLab, host: str = "") -> None:
+            names = ("PYTHONPATH", "PIP_NO_INDEX", "PIP_FIND_LINKS", "VLLM_CACHE_ROOT")
+            env = {name: os.environ[name] for name in names if name in os.environ}
+            programs = stack.enter_context(loopback(tmp_path / "sshd", env={**env, "KNOWNGOOD_STATE": str(lab.state)}))
+            monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+            file = lab.root / "knowngood.toml"
+            file.write_text(FAR.format(host=host) + file.read_text())
+
+        yield move
+
+
+@pytest.fixture(params=["here", "over ssh"])
+def anywhere(lab: RealLab, request: pytest.FixtureRequest) -> RealLab:
+    """A lab whose host is this machine, and one whose host is reached over ssh."""
+    if request.param == "over ssh":
+        request.getfixturevalue("move_away")(lab)
+    return lab
 
 
 @pytest.fixture

@@ -66,7 +66,8 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def pinned(lab: "RealLab", wheels: Path) -> "RealLab":
+def pinned(wheels: Path, anywhere: "RealLab") -> "RealLab":
+    lab = anywhere
     (lab.root / "server.py").write_text(PINNED_SERVER)
     done = lab.run("baseline", "--json")
     assert done.status == 0, done
@@ -173,10 +174,10 @@ def test_a_candidate_with_edits_compiles_into_caches_of_its_own(
 
 
 @pytest.fixture
-def tunable(lab: "RealLab") -> "RealLab":
-    done = lab.run("baseline", "--json")
+def tunable(anywhere: "RealLab") -> "RealLab":
+    done = anywhere.run("baseline", "--json")
     assert done.status == 0, done
-    return lab
+    return anywhere
 
 
 def setting(lab: "RealLab", value: str) -> str:

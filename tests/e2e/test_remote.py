@@ -3,13 +3,13 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from knowngood.testing.loopback import NAME, find_sshd, loopback
+from knowngood.testing.loopback import NAME
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import RealLab
@@ -17,21 +17,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.e2e
 
 FASTER = '[[change]]\nedit = "{root}/pace.txt"\nfind = "10"\nreplace = "5"\n'
-HOST = f'[host]\naddress = "ssh://{NAME}"\n[lease]\nttl = "4s"\n'
 
 
 @pytest.fixture
-def far(lab: "RealLab", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["RealLab"]:
+def far(lab: "RealLab", move_away: Callable[..., None]) -> "RealLab":
     """A lab whose host is reached over ssh."""
-    if find_sshd() is None:
-        pytest.skip("NOT TESTED: there is no sshd on this machine (apt-get install openssh-server)")
-    env = {"KNOWNGOOD_STATE": str(lab.state), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-    (lab.root / "knowngood.toml").write_text(HOST + (lab.root / "knowngood.toml").read_text())
-    with loopback(tmp_path / "sshd", env=env) as programs:
-        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-        done = lab.run("baseline", "--json")
-        assert done.status == 0, done
-        yield lab
+    move_away(lab)
+    done = lab.run("baseline", "--json")
+    assert done.status == 0, done
+    return lab
 
 
 def connection_of(controller: int) -> int:
@@ -95,3 +89,35 @@ def test_a_controller_that_never_comes_back_leaves_the_host_to_itself(far: "Real
     assert far.run("status").status == 3
     assert far.run("recover").status == 0
     far.assert_known_good()
+
+
+def test_a_load_that_comes_from_the_host_itself(lab: "RealLab", move_away: Callable[..., None]) -> None:
+    move_away(lab, 'load_from = "host"')
+    assert lab.run("baseline").status == 0
+    with lab.start("try", lab.experiment("faster", FASTER.format(root=lab.root)), "--json") as trying:
+        lab.wait_for_server()
+        seen: set[bytes] = set()
+        while trying.poll() is None:
+            seen |= loads()
+        done = lab.finish(trying)
+    assert done.status == 0, done
+    assert done.json["trials"][0]["verdict"]["decision"] == "keep", done
+    # It was sent over standard input, and a shell of the host's started it.
+    assert any(b"zlib" in words for words in seen), seen
+    assert not any(b"knowngood.loads.generator" in words for words in seen), seen
+    assert loads() == set()
+    lab.assert_known_good()
+
+
+def loads() -> set[bytes]:
+    """Command lines of the load generators that run now."""
+    found: set[bytes] = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"knowngood.loads" in words or (b"import sys,zlib,json" in words and b"\0-c\0" in words):
+                found.add(words)
+    return found

@@ -47,12 +47,14 @@ class Window:
 
     Attributes:
         read: Reads the host's counters.
-        is_here: Whether what we and the benchmark client use is among them.
+        is_here: Whether what we use is among them.
+        has_client: Whether what the benchmark client uses is.
         edges: Host's counters, and our own CPU seconds, at start and end.
     """
 
     read: Callable[[], CpuReading]
     is_here: bool = True
+    has_client: bool = True
     edges: list[tuple[CpuReading, float]] = field(default_factory=list[tuple[CpuReading, float]])
 
     def mark(self) -> None:
@@ -67,7 +69,8 @@ class Window:
         (first, own_first), (last, own_last) = self.edges[0], self.edges[-1]
         seconds = max(last.at - first.at, 1e-9)
         server_s = last.server_s - first.server_s
-        ours_s = run.metrics.get("client_cpu_s", 0.0) + own_last - own_first if self.is_here else 0.0
+        ours_s = own_last - own_first if self.is_here else 0.0
+        ours_s += run.metrics.get("client_cpu_s", 0.0) if self.has_client else 0.0
         foreign = max(0.0, (last.busy_s - first.busy_s - server_s - ours_s) / seconds)
         per_request = server_s / run.requests if run.requests else 0.0
         metrics = {**run.metrics, "server_cpu_s_per_request": per_request, "foreign_cores": foreign}
@@ -165,7 +168,10 @@ def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
         LoadError: The client could not do its work, or no request succeeded.
     """
     out = bench.scratch / f"{slot.name}-{workload.name}-{number}.jsonl.gz"
-    window = Window(read=server.process.cpu, is_here=bench.host.is_here)
+    is_here = bench.host.is_here
+    window = Window(
+        read=server.process.cpu, is_here=is_here, has_client=is_here or bench.config.host.load_from == "host"
+    )
     step = f"launch {slot.index + 1} ({slot.arm}): {workload.name}"
     try:
         run = bench.load.measure(

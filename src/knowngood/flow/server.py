@@ -47,7 +47,7 @@ class Server:
     @property
     def target(self) -> Target:
         """The server as a benchmark client sees it."""
-        return Target(url=self.route.url, alive=lambda: self.process.poll() is None, log=self.log)
+        return Target(url=self.route.url, there=self.spec.url, alive=lambda: self.process.poll() is None, log=self.log)
 
     def observe(self, bench: Bench, files: dict[str, str]) -> Observed:
         """Look at it from all sides, for the effect proofs."""

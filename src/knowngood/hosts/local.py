@@ -1,6 +1,6 @@
 """The machine that knowngood itself runs on."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,10 @@ class LocalHost(AgentHost):
     def is_here(self) -> bool:
         """True: what this process computes, the machine computes."""
         return True
+
+    def lead(self, words: Sequence[str]) -> Sequence[str]:
+        """The words themselves."""
+        return words
 
     @contextmanager
     def reach(self, spec: LaunchSpec) -> Generator[Route]:

@@ -70,11 +70,18 @@ class SshHost(AgentHost):
         super().__init__(self.connection.ask, ttl_s=ttl_s)
 
     def _command(self, words: Sequence[str]) -> Sequence[str]:
+        return self._words(words, self._ways.master() if self._name else ())
+
+    def _words(self, words: Sequence[str], options: Sequence[str]) -> Sequence[str]:
         inner = (*self._prefix, *words)
         if not self._name:
             return inner
         # One word for the login shell there, whichever that is.
-        return ("ssh", "-T", *KEEP_ALIVE, *batch(), *self._ways.master(), self._name, "exec " + shlex.join(inner))
+        return ("ssh", "-T", *KEEP_ALIVE, *batch(), *options, self._name, "exec " + shlex.join(inner))
+
+    def lead(self, words: Sequence[str]) -> Sequence[str]:
+        """Command that runs a program there, through the connection that stands."""
+        return self._words(words, self._ways.along() if self._name else ())
 
     @property
     def address(self) -> str:
@@ -158,13 +165,16 @@ class Ways:
         self._made += 1
         return ("-o", "ControlMaster=yes", "-o", "ControlPersist=no", "-o", f"ControlPath={self._socket}")
 
+    def along(self) -> tuple[str, ...]:
+        """Options that make a further connection use the one that stands; where that is gone, it is one of its own."""
+        return ("-S", self._socket) if self._own else ()
+
     @property
     def _socket(self) -> str:
         return f"{self._folder}/{self._made}"
 
     def _control(self, verb: str, port: int) -> "subprocess.CompletedProcess[str]":
-        where = ("-S", self._socket) if self._own else ()
-        command = ["ssh", *where, *batch(), "-O", verb, "-L", f"127.0.0.1:{port}:{self._open[port]}", self._name]
+        command = ["ssh", *self.along(), *batch(), "-O", verb, "-L", f"127.0.0.1:{port}:{self._open[port]}", self._name]
         try:
             return subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=FORWARD_S

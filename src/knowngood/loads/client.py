@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Literal
@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from knowngood.errors import LoadError, UsageError
+from knowngood.loads import far
 from knowngood.loads.plan import Plan
 from knowngood.loads.prompts import read_prompts
 from knowngood.loads.samples import Samples, read_samples
@@ -42,10 +43,24 @@ class _Line(msgspec.Struct, frozen=True):
     done: bool | None = None
     cpu_s: float = 0.0
     priority: str = "normal"
+    frame: bytes = b""
+
+
+Lead = Callable[[Sequence[str]], Sequence[str]]
+"""Command that, run here, runs a program on the server's host, with its input and output connected."""
 
 
 class Client:
-    """Streams OpenAI completions over HTTP/1.1 and stamps every event when the kernel received it."""
+    """Streams OpenAI completions over HTTP/1.1 and stamps every event when the kernel received it.
+
+    Args:
+        lead: Where the load comes from the server's host: leads there. None has it come from this machine.
+        python: Interpreter on that host to try first; empty for none.
+    """
+
+    def __init__(self, *, lead: Lead | None = None, python: str = "") -> None:
+        self._lead = lead
+        self._python = python
 
     def measure(
         self,
@@ -63,13 +78,15 @@ class Client:
             UsageError: The workload or the server's URL cannot be used; nothing was sent.
             LoadError: The server died, or the client could not do its work. Samples written before stay readable.
         """
-        plan = plan_pass(target.url, workload, out=out, number=number)
+        plan = plan_pass(target.there if self._lead else target.url, workload, out=out, number=number)
         last = _Line()
         with (
             tempfile.TemporaryDirectory(prefix="knowngood-load-") as scratch,
-            _generator(plan, Path(scratch)) as process,
+            self._generator(plan, Path(scratch)) as process,
         ):
             for line in _watch(process, target):
+                if line.frame:
+                    _append(out, line.frame)
                 if line.progress is not None:
                     progress(line.progress)
                 if line.mark is not None:
@@ -80,6 +97,34 @@ class Client:
                 raise _failure(last, Path(scratch) / "stderr", out)
         progress(1.0)
         return _record(read_samples(out), workload, last)
+
+    @contextmanager
+    def _generator(self, plan: Plan, scratch: Path) -> Generator["subprocess.Popen[bytes]"]:
+        """Start the generator; on leaving it is gone, its samples written as far as they were."""
+        if self._lead:
+            Path(plan.out).unlink(missing_ok=True)
+        path = scratch / "input"
+        path.write_bytes(far.parcel(plan) if self._lead else plan.to_json().encode())
+        here = [sys.executable, "-m", "knowngood.loads.generator", str(path)]
+        with (scratch / "stderr").open("wb") as stderr, path.open("rb") as stdin:
+            process = subprocess.Popen(
+                self._lead(far.words(self._python)) if self._lead else here,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=_environment(),
+                # Ctrl-C is for us; the generator is then told to write its samples and go.
+                start_new_session=True,
+            )
+        with process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+                try:
+                    process.wait(_STOP_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
 
 
 def plan_pass(url: str, workload: Workload, *, out: Path, number: int = 0) -> Plan:
@@ -152,32 +197,6 @@ def _draw(lengths: Lengths) -> Draw:
     return Draw(lengths.mean, lengths.sd, lengths.low, lengths.high)
 
 
-@contextmanager
-def _generator(plan: Plan, scratch: Path) -> Generator["subprocess.Popen[bytes]"]:
-    """Start the generator; on leaving it is gone, its samples written as far as they were."""
-    path = scratch / "plan.json"
-    path.write_text(plan.to_json(), encoding="utf-8")
-    with (scratch / "stderr").open("wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "knowngood.loads.generator", str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=_environment(),
-            # Ctrl-C is for us; the generator is then told to write its samples and go.
-            start_new_session=True,
-        )
-    with process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-
-
 def _environment() -> dict[str, str]:
     """Let the generator find this very package, however it was found here."""
     return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -202,13 +221,27 @@ def _watch(process: "subprocess.Popen[bytes]", target: Target) -> Iterator[_Line
                 if not data:
                     return
                 *lines, rest = (rest + data).split(b"\n")
-                yield from map(decoder.decode, lines)
+                # On another machine start-up files may print something first.
+                yield from (decoder.decode(line) for line in lines if line.startswith(b"{"))
             if not target.alive():
                 raise LoadError(
                     f"the server at {target.url} died while it was measured",
                     hint=f"its log says why: {target.log}",
                     log=str(target.log),
                 )
+
+
+def _append(out: Path, frame: bytes) -> None:
+    """Take in a frame of samples that came from another machine.
+
+    Raises:
+        LoadError: The disk does not take it.
+    """
+    try:
+        with out.open("ab") as file:
+            file.write(frame)
+    except OSError as error:
+        raise LoadError(f"cannot write the samples to {out}: {error.strerror}", hint="is the disk full?") from error
 
 
 def _failure(last: _Line, stderr: Path, out: Path) -> LoadError:

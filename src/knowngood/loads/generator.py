@@ -1,6 +1,6 @@
 """The load generator, a process of its own: ``python -m knowngood.loads.generator PLAN.json``.
 
-Standard library only, so that it starts fast. It prints JSON lines: ``{"progress": 0.5}``, ``{"mark": "start"}`` and
+Standard library of Python 3.10 only, so that it starts fast and can be sent to a host. It prints JSON lines: ``{"progress": 0.5}``, ``{"mark": "start"}`` and
 ``{"mark": "end"}`` when the window opens and closes, and last ``{"done": true, ...}`` or ``{"failed": "..."}``. SIGTERM
 ends it early with its samples written.
 """
@@ -11,8 +11,10 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Final, NoReturn
 
 from knowngood.loads.arrivals import arrivals
@@ -22,7 +24,7 @@ from knowngood.loads.exchange import Exchange
 from knowngood.loads.pace import Closed, Open
 from knowngood.loads.plan import Plan
 from knowngood.loads.priority import Priority, current_priority, raise_file_limit, raise_priority
-from knowngood.loads.recording import Recorder
+from knowngood.loads.recording import Recorder, Sink
 from knowngood.loads.window import Window
 from knowngood.loads.wire import CLIENT_LIMITS, Address, Wire, kind_of
 
@@ -238,16 +240,16 @@ class Generator:
         if window.start is not None and "start" not in self._marked:
             self._marked.add("start")
             self._cpu_at_start = time.process_time()
-            self._out.do(partial(_print, mark="start"))
+            self._out.do(partial(say, mark="start"))
         if window.start is not None and window.end is not None and "end" not in self._marked:
             self._marked.add("end")
             self.cpu_s = time.process_time() - self._cpu_at_start
             self._recorder.window(start=window.start, end=window.end)
-            self._out.do(partial(_print, mark="end"))
+            self._out.do(partial(say, mark="end"))
 
     def _tell(self, now: int) -> None:
         self._next_tell = now + _TELL_NS
-        self._out.do(partial(_print, progress=round(self._window.share(now), 4)))
+        self._out.do(partial(say, progress=round(self._window.share(now), 4)))
         if now >= self._next_flush:
             self._next_flush = now + _FLUSH_NS
             self._recorder.flush()
@@ -256,6 +258,15 @@ class Generator:
 def main() -> None:
     """Run the plan named on the command line."""
     plan = Plan.from_json(Path(sys.argv[1]).read_text(encoding="utf-8"))
+
+    def open_samples() -> Sink:
+        return Path(plan.out).open("wb", buffering=0)
+
+    carry_out(plan, open_samples)
+
+
+def carry_out(plan: Plan, open_samples: Callable[[], Sink]) -> None:
+    """Run a plan and say how it went; its samples go to what ``open_samples`` opens."""
     raise_file_limit()
     try:
         address = connect_once(plan)
@@ -264,20 +275,22 @@ def main() -> None:
         _fail(str(failed))
     priority = raise_priority()
     try:
-        is_done, cpu_s = _measure(plan, address, model, priority)
+        is_done, cpu_s = _measure(plan, address, model, priority, open_samples)
     except Failed as failed:
         _fail(str(failed))
     except BrokenPipeError:  # whoever started this is gone
         sys.exit(1)
     except OSError as failed:
         _fail(f"cannot write the samples to {plan.out}: {failed.strerror}")
-    _print(done=is_done, cpu_s=cpu_s, priority=current_priority())
+    say(done=is_done, cpu_s=cpu_s, priority=current_priority())
 
 
-def _measure(plan: Plan, address: Address, model: str, priority: Priority) -> tuple[bool, float]:
+def _measure(
+    plan: Plan, address: Address, model: str, priority: Priority, open_samples: Callable[[], Sink]
+) -> tuple[bool, float]:
     """Run one pass; return whether it came to its end, and the CPU seconds that the client used in the window."""
     about = {"plan": plan.summary(), "model": model, "priority": priority, "unix_time": time.time()}
-    recorder = Recorder(Path(plan.out), origin=time.monotonic_ns(), about=about)
+    recorder = Recorder(open_samples(), origin=time.monotonic_ns(), about=about)
     # A pipe has a lock, and its reader, an ordinary process, may have to wait for the CPU while it holds it.
     out = Aside()
     try:
@@ -293,12 +306,17 @@ def _measure(plan: Plan, address: Address, model: str, priority: Priority) -> tu
 
 
 def _fail(why: str) -> NoReturn:
-    _print(failed=why)
+    say(failed=why)
     sys.exit(1)
 
 
-def _print(**line: object) -> None:
-    print(json.dumps(line), flush=True)  # noqa: T201 - the parent reads these lines
+_speaking: Final = Lock()
+
+
+def say(**line: object) -> None:
+    """Print a line for whoever started this; threads take turns."""
+    with _speaking:
+        print(json.dumps(line), flush=True)  # noqa: T201 - the parent reads these lines
 
 
 if __name__ == "__main__":

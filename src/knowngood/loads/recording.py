@@ -8,18 +8,33 @@ import itertools
 import json
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from knowngood.loads.aside import Aside
 from knowngood.loads.exchange import Exchange
+
+
+class Sink(Protocol):
+    """Where frames go: an unbuffered file, or the way back from another machine."""
+
+    def write(self, data: memoryview, /) -> int | None:
+        """Take bytes and tell how many.
+
+        Raises:
+            OSError: They cannot be taken.
+        """
+        ...
+
+    def close(self) -> None:
+        """Take no more."""
+        ...
 
 
 class Recorder:
     """An open samples file. Times in it are whole microseconds since ``origin``.
 
     Args:
-        path: Where to write; what stands there is replaced.
+        file: Where to write, unbuffered; closed at the end.
         origin: Monotonic nanoseconds that the file calls 0.
         about: What the header says beside the version.
 
@@ -27,8 +42,8 @@ class Recorder:
         OSError: The file cannot be written; what earlier flushes wrote stays readable.
     """
 
-    def __init__(self, path: Path, *, origin: int, about: Mapping[str, object]) -> None:
-        self._file: BinaryIO = path.open("wb", buffering=0)
+    def __init__(self, file: Sink, *, origin: int, about: Mapping[str, object]) -> None:
+        self._file = file
         self._origin = origin
         self._lines: list[str] = []
         # A busy disk may hold a write up for longer than a gap between tokens.
@@ -90,7 +105,7 @@ class Recorder:
         frame = memoryview(gzip.compress("".join(lines).encode(), compresslevel=1, mtime=0))
         # An unbuffered write may be short; on a full disk the next one says why.
         while frame:
-            frame = frame[self._file.write(frame) :]
+            frame = frame[self._file.write(frame) or 0 :]
 
     def _line(self, row: dict[str, object]) -> None:
         self._lines.append(json.dumps(row, separators=(",", ":")) + "\n")

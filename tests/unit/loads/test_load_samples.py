@@ -19,7 +19,7 @@ def finished(index: int) -> Exchange:
 
 def write(path: Path) -> list[int]:
     """Write three frames after the header's; return the file's size after each of the four."""
-    recorder = Recorder(path, origin=1_000_000, about={"model": "m", "priority": "nice"})
+    recorder = Recorder(path.open("wb", buffering=0), origin=1_000_000, about={"model": "m", "priority": "nice"})
     recorder.request(finished(0))
     recorder.flush()
     failed = finished(1)
@@ -95,6 +95,6 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_write_that_fails_is_told_at_the_latest_on_closing() -> None:
-    recorder = Recorder(Path("/dev/full"), origin=0, about={})
+    recorder = Recorder(Path("/dev/full").open("wb", buffering=0), origin=0, about={})  # noqa: SIM115
     with pytest.raises(OSError, match="No space left"):
         recorder.close()
