@@ -22,6 +22,7 @@ from knowngood.flow.preflight import left_over, require_known_good
 from knowngood.hosts.local import LocalHost
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.events import Purpose
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.plugins import engine_names, load_engine
@@ -51,6 +52,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         left_over: What earlier work left behind, one line each.
         drift: Managed files and kept settings that are not what the baseline says.
         drift_diff: What was changed by hand, the first lines of each file; `capture --dry-run` shows all of it.
+        alarms: What the engine's checks of itself found, one sentence each.
         trials: Number of trials.
         kept: Trials whose change sets are in force.
     """
@@ -63,6 +65,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
     kept: tuple[str, ...]
     drift_diff: str = ""
+    alarms: tuple[str, ...] = ()
 
 
 class Lab:
@@ -127,11 +130,30 @@ class Lab:
 
         return record_baseline(self.bench())
 
-    def try_one(self, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
+    def try_one(self, hypothesis: Hypothesis, *, profile: str = "", override: str = "", force: bool = False) -> Trial:
         """Test one hypothesis; see ``flow.trial.run_trial``."""
         from knowngood.flow.trial import run_trial  # noqa: PLC0415  (numpy, only where something is measured)
 
-        return run_trial(self.bench(), hypothesis, profile=profile, override=override)
+        return run_trial(self.bench(), hypothesis, profile=profile, override=override, force=force)
+
+    def check(self, purpose: Purpose, *, profile: str = "") -> Trial:
+        """Have the engine check itself; see ``flow.checks.run_check``."""
+        from knowngood.flow.checks import run_check  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return run_check(self.bench(), purpose, profile=profile)
+
+    def alarms(self) -> tuple[str, ...]:
+        """What the engine's checks of itself found; see ``reason.checks.alarms``."""
+        from knowngood.reason.checks import alarms  # noqa: PLC0415
+
+        return alarms(self.state)
+
+    def due_check(self) -> Purpose | None:
+        """Which check of the engine's own is due now; see ``reason.checks.due_check``."""
+        from knowngood.reason.checks import due_check  # noqa: PLC0415
+
+        table = self.config.verdict
+        return due_check(self.state, self_test_every=table.self_test_every, champion_every=table.champion_every)
 
     def status(self) -> Status:
         """Say whether the host is at known-good. Starts nothing and changes nothing."""
@@ -149,6 +171,7 @@ class Lab:
             left_over=left,
             drift=drift,
             drift_diff=self.drift_diff() if drift else "",
+            alarms=self.alarms(),
             trials=len(self.state.trials),
             kept=baseline.kept if baseline else (),
         )
@@ -205,11 +228,13 @@ class Lab:
         return undo(self.site())
 
     def trial(self, name: str) -> Trial:
-        """Find a trial by its id, or the newest one of a hypothesis by its name.
+        """Find a trial or check by its id, or the newest trial of a hypothesis by its name.
 
         Raises:
             NotFound: There is none; the hint names the nearest.
         """
+        if name in self.state.checks:
+            return self.state.checks[name]
         trials = self.state.trials
         if name in trials:
             return trials[name]

@@ -84,7 +84,7 @@ def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Disk]:
 
 
 def cut_at(scene: Scene, disk: Disk, request: Callable[[Any], Any], at: int, flag: int) -> bool:
-    """Make a request in a process of its own, cut the power at a change or behind the last; tell whether it answered."""
+    """Make a request in a process of its own; cut the power at a change, or behind the last. Tell if it answered."""
 
     def fault(*_: object) -> None:
         disk.cut(flag)

@@ -102,11 +102,15 @@ class VerdictTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         profile: ``quick``, ``standard``, ``thorough`` or ``explore``.
         baseline_pairs: A/A pairs measured by ``knowngood baseline``.
         foreign_cores: Largest difference in foreign CPU between the arms of a pair, in cores.
+        self_test_every: Decided trials after which the engine tests itself by an A/A trial; 0 for never.
+        champion_every: Keeps after which all of them together are compared with the original; 0 for never.
     """
 
     profile: str = "standard"
     baseline_pairs: int = 4
     foreign_cores: float = 0.25
+    self_test_every: int = 20
+    champion_every: int = 5
 
 
 class AnswersTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -118,7 +118,13 @@ def status(view: StatusView) -> str:
     lines = [head, about, *(f"left over: {line}" for line in now.left_over)]
     lines += [f"drift: {path} is not what the baseline says; it was left alone" for path in now.drift]
     lines += [now.drift_diff.rstrip()] if now.drift_diff else []
+    lines += [alarm(one) for one in now.alarms]
     return "\n".join(lines)
+
+
+def alarm(text: str) -> str:
+    """What the engine's checks of itself found."""
+    return click.style("alarm: ", fg="red", bold=True) + text
 
 
 def headline(view: TrialView) -> tuple[str, str, str, str, str]:
@@ -135,6 +141,8 @@ def tries(view: TriesView) -> str:
     lines = [columns([headline(one) for one in view.trials])] if view.trials else []
     lines += [f"{one.id}: {one.verdict.why}" for one in view.trials if one.verdict is not None]
     lines += [click.style("not tried: ", fg="red") + error for error in view.errors]
+    lines += [f"{one.id} {one.name}: {one.verdict.why}" for one in view.checks if one.verdict is not None]
+    lines += [alarm(one) for one in view.alarms]
     lines.append(f"the host is at known-good, baseline {view.baseline}")
     return "\n".join(lines)
 

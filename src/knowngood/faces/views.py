@@ -65,11 +65,21 @@ class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
 
 
 class TriesView(View, frozen=True, kw_only=True, tag="knowngood/tries/1"):
-    """What came out of each experiment file; ``errors`` names those that could not be tried."""
+    """What came out of each experiment file.
+
+    Attributes:
+        trials: Those that were tried.
+        errors: Why others could not be.
+        baseline: Version of the known-good state.
+        checks: Checks of the engine's own that were due.
+        alarms: What they found.
+    """
 
     trials: tuple[TrialView, ...]
     errors: tuple[str, ...] = ()
     baseline: int = 0
+    checks: tuple[TrialView, ...] = ()
+    alarms: tuple[str, ...] = ()
 
 
 class BaselineView(View, frozen=True, kw_only=True, tag="knowngood/baseline/1"):

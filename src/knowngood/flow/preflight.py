@@ -35,6 +35,7 @@ class Arms:
         changes: The change set between them.
         edits: Its file edits, planned.
         overlay: Its pins, built.
+        baseline_edits: Edits that the baseline's launches need: none, unless it is an earlier known-good state.
     """
 
     baseline: LaunchSpec
@@ -42,6 +43,7 @@ class Arms:
     changes: ChangeSet
     edits: tuple[FileEdit, ...] = ()
     overlay: Overlay | None = None
+    baseline_edits: tuple[FileEdit, ...] = ()
 
 
 def require_known_good(site: Site) -> None:

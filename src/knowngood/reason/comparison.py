@@ -91,7 +91,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         judge = self.judge(launches)
         for value in values:
             judge.add(arm=arm, value=value, at=at)
-        return judge.same_launch
+            if not judge.same_launch:
+                return False
+        return True
 
     def reject(self, launches: Sequence[LaunchRecord], guard: GuardResult) -> Verdict:
         """The verdict on a candidate that a guard stops."""
@@ -169,6 +171,11 @@ def median_metric(runs: Sequence[RunRecord], workload: str, metric: str) -> floa
     """Median of a metric over a launch's runs of one workload; None if none has it."""
     values = [run.metrics[metric] for run in runs if run.workload == workload and metric in run.metrics]
     return statistics.median(values) if values else None
+
+
+def all_noise(launches: Sequence[LaunchRecord]) -> tuple[float, ...]:
+    """A/A differences of a trial whose arms are the same thing: every pair is one."""
+    return noise_from_launches([launch.value for launch in launches])
 
 
 def own_noise(launches: Sequence[LaunchRecord]) -> tuple[float, ...]:
