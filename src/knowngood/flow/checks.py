@@ -53,9 +53,8 @@ def run_check(bench: Bench, purpose: Purpose, *, profile: str = "") -> Trial:
         require_no_drift(bench)
         arms = lay_out(bench, baseline, purpose)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
-        if purpose == "champion":
-            # The ledger is of the known-good state, which is the candidate here.
-            comparison = msgspec.structs.replace(comparison, ledger=())
+        # Without the ledger no check ends before its first pair; a champion's baseline is not what the ledger is of.
+        comparison = msgspec.structs.replace(comparison, ledger=())
         name = f"c{len(bench.memory.state.checks) + 1:04d}"
         announce(bench, f"{name} {hypothesis.name}", comparison.profile)
         started = TrialStarted(

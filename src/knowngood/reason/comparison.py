@@ -16,6 +16,7 @@ from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState
 from knowngood.reason.guards import GuardResult, judge_errors, judge_loss
 from knowngood.reason.judge import Judge
+from knowngood.reason.ledger import since_last_step
 from knowngood.reason.noise import Noise, noise_floor, noise_from_launches, rate_resolution
 
 
@@ -63,14 +64,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             half_pair_counts: Whether a lone launch of a pair may end the trial.
         """
         launches = tuple(launches)
+        resolved = resolution((*self.recent, *launches), self.metric, workload=self.objective)
+        known = [(launch.started_at, launch.value) for launch in self.ledger]
         judge = Judge(
             profile=self.profile,
             direction=self.direction,
             worthwhile=self.worthwhile,
             noise=self.noise,
-            ledger=[(launch.started_at, launch.value) for launch in self.ledger],
+            ledger=since_last_step(known, scale=noise_floor(self.noise, resolution=resolved).scale),
             half_pair_counts=half_pair_counts,
-            resolution=resolution((*self.recent, *launches), self.metric, workload=self.objective),
+            resolution=resolved,
         )
         for launch in launches:
             judge.add(arm=launch.arm, value=launch.value, at=launch.started_at, verified=True)

@@ -10,7 +10,7 @@ from knowngood.errors import UsageError
 from knowngood.model.evidence import Arm
 from knowngood.model.verdict import Decision, Reason, Verdict
 from knowngood.reason.decide import LEVEL, Report, Rule, Trials
-from knowngood.reason.ledger import since_last_step, trim_ledger
+from knowngood.reason.ledger import trim_ledger
 from knowngood.reason.noise import noise_floor
 from knowngood.reason.power import mde
 from knowngood.reason.profile import Profile, find_profile
@@ -150,7 +150,7 @@ class Judge:
 
     def _begin(self, at: float) -> Trials:
         rule = Rule(profile=self.profile, worthwhile=math.log1p(self._worthwhile), freedom=self._noise.freedom)
-        ledger = since_last_step(trim_ledger(self._ledger, now=at), scale=self._noise.scale)
+        ledger = trim_ledger(self._ledger, now=at)
         return Trials(rule, np.array([self._noise.scale]), [(then, np.array([score])) for then, score in ledger])
 
     def _conclude(self, trials: Trials, *, keep: bool) -> Verdict:

@@ -33,12 +33,13 @@ def since_last_step(ledger: Sequence[tuple[float, float]], *, scale: float) -> t
     launch or two, one that should have been cut ends trials for a step that the candidate has not made.
 
     Args:
-        ledger: (seconds, ln value) of baseline launches, oldest first.
+        ledger: (seconds, value above 0) of baseline launches, oldest first.
         scale: Spread of a pair, in ln units.
 
     Returns:
-        All of it, or its newer part.
+        The newest launches, as many as a trial uses, or of those the newer part.
     """
+    ledger = ledger[-LEDGER_SIZE:]
     scores = {at: gap_score(ledger[:at], ledger[at:], scale=scale) for at in range(1, len(ledger))}
     at = max(scores, key=lambda one: scores[one], default=0)
     return tuple(ledger[at:]) if scores.get(at, 0.0) > STEP else tuple(ledger)
@@ -46,7 +47,7 @@ def since_last_step(ledger: Sequence[tuple[float, float]], *, scale: float) -> t
 
 def gap_score(before: Sequence[tuple[float, float]], after: Sequence[tuple[float, float]], *, scale: float) -> float:
     """Gap between two parts of a ledger, in standard deviations of what launches and slow drift explain."""
-    middles = [statistics.median(value for _, value in part) for part in (before, after)]
+    middles = [math.log(statistics.median(value for _, value in part)) for part in (before, after)]
     times = [statistics.mean(at for at, _ in part) for part in (before, after)]
     drift = 2 * min(DRIFT_SD, scale) ** 2 * -math.expm1(-(times[1] - times[0]) / DRIFT_S)
     return abs(middles[1] - middles[0]) / math.sqrt(scale**2 / 2 * (1 / len(before) + 1 / len(after)) + drift)

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from knowngood.errors import Busy, Conflict, Drift, NotFound, Refused
+from knowngood.errors import Busy, Conflict, Drift, Refused
 from knowngood.model.change import Change, Setting, describe
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
@@ -50,24 +50,6 @@ class FakeStore:
     def events(self, *, since: int = 0) -> Iterator[tuple[int, Event]]:
         """All events with a version above ``since``."""
         yield from list(enumerate(self.log, 1))[since:]
-
-
-class FakeArtifacts:
-    """Artifacts in memory; ``path`` has nothing to point at."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
-
-    def put(self, content: Path | bytes) -> str:
-        """Take bytes, or a file's bytes, in."""
-        data = content if isinstance(content, bytes) else content.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        self.kept[digest] = data
-        return digest
-
-    def path(self, digest: str) -> Path:
-        """Find nothing."""
-        raise NotFound(f"there is no artifact {digest!r}", hint="fakes keep bytes, not files")
 
 
 class FakeJournal:

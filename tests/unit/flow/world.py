@@ -14,7 +14,8 @@ from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
 from knowngood.reason.answers import Answer, Comparison
-from knowngood.testing.fakes import FakeArtifacts, FakeClock, FakeEngine, FakeHost, FakeLoad, FakeStore
+from knowngood.stores.artifacts import ArtifactFolder
+from knowngood.testing.fakes import FakeClock, FakeEngine, FakeHost, FakeLoad, FakeStore
 
 FILE = "/srv/engine.py"
 
@@ -60,7 +61,7 @@ class World:
             load=FakeLoad(self.measure),
             examiner=NoAnswers(),
             memory=Memory(self.store),
-            artifacts=FakeArtifacts(),
+            artifacts=ArtifactFolder(self.tmp / "artifacts"),
             scratch=self.tmp,
             show=Quiet(),
             now=self.clock,
