@@ -1,7 +1,7 @@
 """How often the demo keeps what it should: the same trial again and again, each keep taken back.
 
-Run: ``python benchmarks/demo_keep.py --times 20`` (about 15 minutes on two cores). Goal: 19 of 20 for the clear keep, none
-with ``--experiment nothing``.
+Run: ``python benchmarks/demo_keep.py --times 20`` (about 15 minutes on two cores). Goal: 19 of 20 for the clear keep,
+none with ``--experiment nothing``.
 """
 
 import argparse

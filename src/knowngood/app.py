@@ -415,9 +415,11 @@ def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
     """
     from knowngood.demo.lab import write_lab  # noqa: PLC0415
     from knowngood.demo.model import fetch_model, wrong_vocabulary_draft  # noqa: PLC0415
+    from knowngood.demo.size import slowness  # noqa: PLC0415
 
     model = fetch_model()
-    return write_lab(folder, model=model, draft=wrong_vocabulary_draft(model), quick=quick)
+    draft = wrong_vocabulary_draft(model)
+    return write_lab(folder, model=model, draft=draft, quick=quick, slowness=slowness())
 
 
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:

@@ -99,13 +99,13 @@ class Repetition:
         """Measure one launch and record it."""
         lab = lab_prefix(self.bench)
         slot = Slot(lab=lab, run=self.run, arm="baseline", index=self.index, pair=pair, attempt=attempt)
-        launch = measure_launch(self.bench, self.arms, slot, again=lambda _: False, on_ready=self.learn)
+        launch = measure_launch(self.bench, self.arms, slot, again=lambda _: False, on_measured=self.learn)
         self.bench.memory.record(LaunchMeasured(at=self.bench.now(), run=self.run, launch=launch))
         self.index += 1
         self.bench.show.note(f"launch {self.index}: {self.bench.config.objective.metric} {launch.value:.4g}")
         return launch
 
-    def learn(self, server: Server) -> None:
+    def learn(self, server: Server, _launch: LaunchRecord) -> None:
         """Read the facts that only a running server shows."""
         observed = server.observe(self.bench, {})
         self.facts.update(server_facts(self.bench.config, observed.pages, observed.log))

@@ -11,12 +11,12 @@ STOP_S = 1.0
 
 
 def launch_seconds(bench: Bench) -> tuple[float, float]:
-    """Seconds that a launch and its runs took in the ledger; guesses before the first baseline."""
-    ledger = bench.memory.state.ledger
-    if not ledger:
+    """Seconds that a launch and its runs took lately; guesses before the first baseline."""
+    known = bench.memory.state.ledger or bench.memory.state.recent
+    if not known:
         return 60.0, bench.config.workloads[0].duration_s
-    ready_s = sum(launch.ready_s for launch in ledger) / len(ledger)
-    run_s = sum(run.seconds for launch in ledger for run in launch.runs) / len(ledger)
+    ready_s = sum(launch.ready_s for launch in known) / len(known)
+    run_s = sum(run.seconds for launch in known for run in launch.runs) / len(known)
     return ready_s + STOP_S, run_s
 
 

@@ -4,7 +4,8 @@ import hashlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -80,25 +81,12 @@ class Window:
         return msgspec.structs.replace(run, metrics=metrics, foreign_cores=foreign, server_cpu_s=server_s)
 
 
-def measure_launch(
-    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_ready: Callable[[Server], None]
-) -> LaunchRecord:
-    """Start one arm, measure it and bring the host back.
-
-    Args:
-        bench: The lab's tools.
-        arms: Both arms.
-        slot: Which arm, and where in the trial.
-        again: Whether the objective must be run once more in this launch.
-        on_ready: Called once the server is ready, before it is measured.
-
-    Returns:
-        The launch; its log and raw samples are artifacts already.
+@contextmanager
+def standing(bench: Bench, arms: Arms, slot: Slot) -> Generator[Server]:
+    """Have one arm's server ready for the length of a block: its edits and settings on the host, everything back after.
 
     Raises:
-        LaunchError: The server did not come up, or died.
-        CheckFailed: A member of the change set is not in force.
-        LoadError: The benchmark client could not do its work.
+        LaunchError: The server did not come up.
     """
     is_candidate = slot.arm == "candidate"
     spec = arms.candidate if is_candidate else arms.baseline
@@ -109,25 +97,47 @@ def measure_launch(
         tuned(bench.host.settings, slot.name, settings),
         launched(bench, spec, run=slot.name) as server,
     ):
-        on_ready(server)
+        yield server
+
+
+def measure_launch(
+    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_measured: Callable[[Server, LaunchRecord], None]
+) -> LaunchRecord:
+    """Start one arm, measure it and bring the host back.
+
+    Args:
+        bench: The lab's tools.
+        arms: Both arms.
+        slot: Which arm, and where in the trial.
+        again: Whether the objective must be run once more in this launch.
+        on_measured: Called once it is measured, while the server still runs.
+
+    Returns:
+        The launch; its log and raw samples are artifacts already.
+
+    Raises:
+        LaunchError: The server did not come up, or died.
+        CheckFailed: A member of the change set is not in force.
+        LoadError: The benchmark client could not do its work.
+    """
+    objective = bench.config.workloads[0].name
+    with standing(bench, arms, slot) as server:
         least = 2 if server.ready_s >= DEAR_S else 1
         runs = run_workloads(bench, server, slot, again=lambda values: len(values) < least or again(values))
-        proofs = prove(bench, server, arms) if is_candidate else ()
-        rss_mb = server.process.inspect().rss_mb
-    objective = bench.config.workloads[0].name
-    return LaunchRecord(
-        arm=slot.arm,
-        index=slot.index,
-        pair=slot.pair,
-        attempt=slot.attempt,
-        started_at=server.started_at,
-        ready_s=server.ready_s,
-        runs=runs,
-        value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
-        proofs=proofs,
-        log=bench.artifacts.put(server.log),
-        rss_mb=rss_mb,
-    )
+        launch = LaunchRecord(
+            arm=slot.arm,
+            index=slot.index,
+            pair=slot.pair,
+            attempt=slot.attempt,
+            started_at=server.started_at,
+            ready_s=server.ready_s,
+            runs=runs,
+            value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
+            proofs=prove(bench, server, arms) if slot.arm == "candidate" else (),
+            rss_mb=server.process.inspect().rss_mb,
+        )
+        on_measured(server, launch)
+    return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log))
 
 
 def run_workloads(bench: Bench, server: Server, slot: Slot, *, again: Again) -> tuple[RunRecord, ...]:

@@ -7,7 +7,7 @@ import msgspec
 from knowngood.errors import CheckFailed
 from knowngood.flow.answers import AnswerDesk, read_prompts
 from knowngood.flow.bench import Bench
-from knowngood.flow.launch import Slot, measure_launch
+from knowngood.flow.launch import Slot, measure_launch, standing
 from knowngood.flow.preflight import Arms, lab_prefix
 from knowngood.flow.server import Server
 from knowngood.model.events import AnswersChecked, LaunchMeasured, PairRepeated
@@ -64,6 +64,11 @@ class Pairs:
             self.show()
         if verdict.decision != "keep":
             return verdict
+        if self.desk.is_open:
+            self.ask_late()
+            spoiled = self.broken_guard()
+            if spoiled is not None:
+                return self.comparison.reject(self.accepted, spoiled)
         return msgspec.structs.replace(verdict, why=self.add_remarks(verdict.why))
 
     def measure_pair(self) -> list[LaunchRecord]:
@@ -115,7 +120,7 @@ class Pairs:
             self.arms,
             slot,
             again=lambda values: self.comparison.needs_verification(so_far, arm, values, at=self.bench.now()),
-            on_ready=lambda server: self.visit(server, arm),
+            on_measured=lambda server, launch: self.visit(server, launch, so_far),
         )
         self.bench.memory.record(LaunchMeasured(at=self.bench.now(), run=self.trial, launch=launch))
         self.index += 1
@@ -123,7 +128,24 @@ class Pairs:
         self.bench.show.note(f"launch {self.index} ({arm}): {metric} {launch.value:.4g}")
         return launch
 
-    def visit(self, server: Server, arm: Arm) -> None:
+    def visit(self, server: Server, launch: LaunchRecord, so_far: Sequence[LaunchRecord]) -> None:
+        """Ask a server for answers, unless its launch has ended the trial without a keep: then nobody wants them."""
+        counts = self.half_pair_counts((launch,))
+        verdict = self.comparison.judge((*so_far, launch), half_pair_counts=counts).verdict
+        if verdict is None or verdict.decision == "keep":
+            self.ask(server, launch.arm)
+
+    def ask_late(self) -> None:
+        """Launch both arms once more for their answers alone: those of a trial that was cut off are not at hand."""
+        pair = len(self.accepted) // 2
+        for arm in ("candidate", "baseline"):
+            slot = Slot(lab=lab_prefix(self.bench), run=self.trial, arm=arm, index=self.index, pair=pair)
+            self.current = slot
+            with standing(self.bench, self.arms, slot) as server:
+                self.ask(server, arm)
+            self.index += 1
+
+    def ask(self, server: Server, arm: Arm) -> None:
         """Ask for answers where they are still missing, and record the comparison once it stands."""
         before = self.desk.result
         self.desk.visit(server, arm)
