@@ -17,7 +17,7 @@ from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
 from knowngood.model.files import FileEdit
 from knowngood.model.finding import Finding
-from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
 from knowngood.reason.findings import dead_end
 
@@ -35,6 +35,7 @@ class Arms:
         changes: The change set between them.
         edits: Its file edits, planned.
         overlay: Its pins, built.
+        sign: What shows that the change was reached.
     """
 
     baseline: LaunchSpec
@@ -42,6 +43,7 @@ class Arms:
     changes: ChangeSet
     edits: tuple[FileEdit, ...] = ()
     overlay: Overlay | None = None
+    sign: Sign | None = None
 
 
 def require_known_good(site: Site) -> None:
@@ -170,7 +172,14 @@ def plan_trial(
     bench.host.settings.read(hypothesis.changes.settings())
     overlay = build_overlay(bench, hypothesis.changes)
     candidate = candidate_launch(bench, baseline, hypothesis.changes, overlay)
-    arms = Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits, overlay=overlay)
+    arms = Arms(
+        baseline=baseline.spec,
+        candidate=candidate,
+        changes=hypothesis.changes,
+        edits=edits,
+        overlay=overlay,
+        sign=hypothesis.proves,
+    )
     return arms, dead
 
 

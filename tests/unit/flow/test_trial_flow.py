@@ -18,7 +18,7 @@ from knowngood.model.change import Change, ChangeSet, Edit, Env, Flag, Setting
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnded, TrialStarted
 from knowngood.model.evidence import Proof, RunRecord
-from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
@@ -575,3 +575,32 @@ def test_null_changes_are_kept_in_at_most_one_of_a_hundred_trials(tmp_path: Path
         verdict = run_trial(world.bench, hypothesis()).verdict
         kept += verdict is not None and verdict.decision == "keep"
     assert kept <= 1
+
+
+def signed(sign: Sign) -> Hypothesis:
+    return Hypothesis(name="signed", claim="it is reached", changes=ChangeSet(members=(SLOTS,)), proves=sign)
+
+
+def test_a_sign_that_shows_is_one_more_proof(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    # The fake host's log names the launch.
+    trial = run_trial(world.bench, signed(Sign(log="candidate started")))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "keep"
+    proofs = next(launch.proofs for launch in trial.launches if launch.arm == "candidate")
+    assert proofs[-1].evidence.endswith("-candidate started")
+
+
+@pytest.mark.parametrize(
+    ("sign", "why"),
+    [
+        (Sign(log="fused kernel ready"), "proves log fused kernel ready is not in force: it does not show"),
+        (Sign(log=" started"), "shows without the change, too"),
+    ],
+)
+def test_a_sign_that_does_not_show_or_always_shows_voids_the_trial(tmp_path: Path, sign: Sign, why: str) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    trial = run_trial(world.bench, signed(sign))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "void"
+    assert why in trial.verdict.why
