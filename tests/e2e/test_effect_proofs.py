@@ -98,8 +98,10 @@ def test_a_sign_that_does_not_show_is_void(lab: "RealLab") -> None:
     prepare(lab)
     decision, why, _ = tried(lab, f"proves = {{ log = 'worker runs blazing' }}\n{edit('fast')}")
     assert (decision, "it does not show" in why) == ("void", True), why
-    decision, why, _ = tried(lab, f"proves = {{ log = 'worker runs' }}\n{edit('fast')}")
-    assert (decision, "shows without the change, too" in why) == ("void", True), why
+    always = f"proves = {{ log = 'worker runs' }}\n{edit('fast')}"
+    done = lab.run("try", lab.experiment("always", always), "--json")
+    assert (done.status, done.json["error"]) == (2, "Refused"), done
+    assert "shows without the change, too: the log says: worker runs slow" in done.json["message"]
 
 
 def test_the_death_of_a_worker_is_noticed_although_its_parent_lives(lab: "RealLab") -> None:
