@@ -57,7 +57,8 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """``[server]``: how the known-good server is started, before any keep.
 
     Attributes:
-        engine: Name of the engine: ``llamacpp``, ``openai``, ``command`` or a plugin's.
+        engine: Name of the engine: ``llamacpp``, ``vllm``, ``sglang``, ``trtllm``, ``openai``, ``command`` or a
+            plugin's.
         command: Program and arguments, as a list.
         env: Variables added to the host's environment.
         cwd: Working directory; relative to the lab, on another host to the home directory there.

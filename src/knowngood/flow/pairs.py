@@ -141,7 +141,7 @@ class Pairs:
         for arm in ("candidate", "baseline"):
             slot = Slot(lab=lab_prefix(self.bench), run=self.trial, arm=arm, index=self.index, pair=pair)
             self.current = slot
-            with standing(self.bench, self.arms, slot) as server:
+            with standing(self.bench, self.arms, slot) as (server, _):
                 self.ask(server, arm)
             self.index += 1
 

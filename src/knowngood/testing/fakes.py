@@ -295,6 +295,16 @@ class FakeEngine:
             return self.proof(change, observed)
         return Proof(member=describe(change), holds=True, evidence="a fake")
 
+    def version(self, pages: Mapping[str, str], log: str) -> str:
+        """None."""
+        del pages, log
+        return ""
+
+    def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
+        """No speculation."""
+        del pages, log
+        return None
+
 
 class FakeLoad:
     """A benchmark client that measures what a function says.

@@ -11,10 +11,11 @@ from knowngood.flow.preflight import left_over
 from knowngood.flow.recover import drifted, files_after_undo, recover, undo
 from knowngood.flow.trial import run_trial
 from knowngood.model.baseline import Baseline
-from knowngood.model.change import Edit, Env, Setting
+from knowngood.model.change import ChangeSet, Edit, Env, Setting
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnded, TrialStarted
 from knowngood.model.evidence import Proof
+from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
 
 
@@ -462,3 +463,33 @@ def test_null_changes_are_kept_in_at_most_one_of_a_hundred_trials(tmp_path: Path
         verdict = run_trial(world.bench, hypothesis()).verdict
         kept += verdict is not None and verdict.decision == "keep"
     assert kept <= 1
+
+
+def signed(sign: Sign) -> Hypothesis:
+    return Hypothesis(name="signed", claim="it is reached", changes=ChangeSet(members=(SLOTS,)), proves=sign)
+
+
+def test_a_sign_that_shows_is_one_more_proof(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    # The fake host's log names the launch.
+    trial = run_trial(world.bench, signed(Sign(log="candidate started")))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "keep"
+    proofs = next(launch.proofs for launch in trial.launches if launch.arm == "candidate")
+    assert proofs[-1].evidence.endswith("-candidate started")
+
+
+def test_a_sign_that_does_not_show_voids_the_trial(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    trial = run_trial(world.bench, signed(Sign(log="fused kernel ready")))
+    assert trial.verdict is not None
+    assert trial.verdict.decision == "void"
+    assert "proves log fused kernel ready is not in force: it does not show" in trial.verdict.why
+
+
+def test_a_sign_that_shows_without_the_change_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    begun = len(world.host.launches)
+    with pytest.raises(Refused, match="shows without the change, too"):
+        run_trial(world.bench, signed(Sign(log=" started")))
+    assert len(world.host.launches) == begun

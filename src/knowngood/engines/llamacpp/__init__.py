@@ -1,5 +1,6 @@
 """llama.cpp's llama-server: from the PATH, or out of the ``xllamacpp`` wheel."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from knowngood.model.launch import LaunchSpec, flag_values
 from knowngood.ports import Observed, Readiness
 
 PROGRAM = "llama-server"
+BUILD = re.compile(r"build[_ ]info[\"': ]+([^\"\s,]+)|build: (\S+)")
 LAUNCHER = ("-m", "knowngood.engines.llama_server")
 
 
@@ -54,6 +56,16 @@ class LlamaCpp:
             if not flag_values(words, (flag, off))
         )
         return msgspec.structs.replace(spec, argv=(*found, *words, *missing))
+
+    def version(self, pages: Mapping[str, str], log: str) -> str:
+        """Build, from ``/props`` or from the log."""
+        builds = [found[1] or found[2] for text in (pages.get("/props", ""), log) for found in BUILD.finditer(text)]
+        return next((build for build in builds if not build.endswith("unknown")), "")
+
+    def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
+        """Not told: llama-server counts tokens that were drafted and accepted, and no steps."""
+        del pages, log
+        return None
 
     def prove(self, change: Change, observed: Observed) -> Proof:
         """Whether a member is in force: the process, then what the server says of itself, then its log."""
