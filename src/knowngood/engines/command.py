@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from knowngood.config.rules import shipped_rules
 from knowngood.engines.program import require_program
 from knowngood.engines.proofs import prove_by_process
-from knowngood.engines.python_rules import RULES
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.evidence import Proof
@@ -17,9 +17,13 @@ class Command:
 
     name = "command"
     aliases: Mapping[str, str] = {}
-    rules: Sequence[LogRule] = RULES
     readiness: Readiness | None = None
     pages: Sequence[str] = ()
+
+    @property
+    def rules(self) -> Sequence[LogRule]:
+        """All rules: any server may be behind it."""
+        return shipped_rules()
 
     def resolve(self, spec: LaunchSpec, *, which: Callable[[str], str | None]) -> LaunchSpec:
         """Find the program; it gets no flags of ours.

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from knowngood.config.rules import shipped_rules
 from knowngood.engines.program import require_program
 from knowngood.engines.proofs import prove_by_process
-from knowngood.engines.python_rules import RULES
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.evidence import Proof
@@ -17,9 +17,13 @@ class OpenAI:
 
     name = "openai"
     aliases: Mapping[str, str] = {}
-    rules: Sequence[LogRule] = RULES
     readiness: Readiness | None = Readiness(health="/v1/models", first_answer="/v1/completions")
     pages: Sequence[str] = ("/v1/models", "/metrics")
+
+    @property
+    def rules(self) -> Sequence[LogRule]:
+        """All rules: any server may be behind it."""
+        return shipped_rules()
 
     def resolve(self, spec: LaunchSpec, *, which: Callable[[str], str | None]) -> LaunchSpec:
         """Find the program; it gets no flags of ours.
