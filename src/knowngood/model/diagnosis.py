@@ -221,6 +221,10 @@ class LogRule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The patterns of ``unless``."""
         return tuple(Pattern(text) for text in self.unless)
 
+    def may_find(self, shape: bytes) -> bool:
+        """Whether a line of this shape can be one that the rule is about (see ``model.pattern.shape_of``)."""
+        return any(pattern.may_stand(shape) for pattern in self.patterns)
+
     def finds(self, line: str) -> bool:
         """Whether a line is one that the rule is about."""
         found = any(pattern.finds(line) for pattern in self.patterns)

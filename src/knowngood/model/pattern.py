@@ -7,6 +7,7 @@ is looked for once, from where the piece before it ended.
 """
 
 import re
+import string
 from functools import cached_property
 
 STAR = "*"
@@ -19,6 +20,20 @@ COMMON = frozenset(
     )
 )
 """Words that stand in many lines and tell little: a pattern is found by another of its words, if it has one."""
+
+SHAPE = bytes(
+    ord(letter.lower()) if letter in string.ascii_letters + "_\n" else ord(" ") for letter in map(chr, range(256))
+)
+DIGITS = string.digits.encode()
+
+
+def shape_of(text: bytes) -> bytes:
+    """What remains of a text in small letters, without digits and signs; each line keeps its end.
+
+    A text stands in another only if its shape stands in the other's shape.
+    """
+    return text.translate(SHAPE, DIGITS)
+
 
 WORD = re.compile(r"[a-z_]{3,}")
 
@@ -36,6 +51,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         self.text = text
         self.pieces = tuple(piece for piece in text.split(STAR) if piece)
+        self.shapes = tuple(shape_of(piece.encode()) for piece in self.pieces)
         self.key = max(whole_words(text), key=lambda word: (word not in COMMON, len(word)), default="")
 
     @cached_property
@@ -47,6 +63,16 @@ class Pattern:
         parts[0] = head + parts[0]
         parts[-1] += tail
         return re.compile("".join(f"(?>.*?{part})" for part in parts), re.IGNORECASE | re.DOTALL | re.ASCII)
+
+    def may_stand(self, shape: bytes) -> bool:
+        """Whether a line of this shape can hold the pattern at all."""
+        at = 0
+        for piece in self.shapes:
+            at = shape.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
+        return True
 
     def finds(self, line: str) -> bool:
         """Whether the pattern stands in a line."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from knowngood.model.diagnosis import Diagnosis, LogRule, RunnerUp
-from knowngood.reason.sieve import Line, Sieve
+from knowngood.reason.sieve import Quote, Sieve
 from knowngood.reason.witness import Sighting, Start, Witness
 
 LEDGER: tuple[tuple[str, float, str], ...] = (
@@ -72,7 +72,7 @@ def diagnose(chunks: Iterable[bytes], rules: Sequence[LogRule]) -> Diagnosis:
         to collect.
     """
     witness = Witness()
-    witness.hear(Sieve(rules).lines(chunks))
+    witness.hear(Sieve(rules), chunks)
     start = telling(witness)
     ranked = sorted(stand(start), key=lambda one: (GROUNDS.index(one[0]), order(one)))
     found = decide(start, ranked)
@@ -192,7 +192,7 @@ def explain(one: Sighting, *, confidence: float, others: tuple[RunnerUp, ...]) -
     )
 
 
-def clipped(line: Line) -> tuple[str, ...]:
+def clipped(line: Quote) -> tuple[str, ...]:
     """The lines around a line, each of a length that can be shown."""
     return tuple(clip(text) for text in line.window)
 

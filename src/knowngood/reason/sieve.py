@@ -7,11 +7,11 @@ dull shapes costs two splits and one set difference.
 """
 
 import re
-import string
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from knowngood.model.diagnosis import LogRule
+from knowngood.model.pattern import shape_of
 
 AROUND = 3
 """Lines on either side of a decisive line that are quoted with it."""
@@ -24,10 +24,6 @@ SHAPES = 50_000
 BLOCK = 1 << 18
 """Bytes looked at in one go, at least."""
 
-SHAPE = bytes(
-    ord(letter.lower()) if letter in string.ascii_letters + "_\n" else ord(" ") for letter in map(chr, range(256))
-)
-DIGITS = string.digits.encode()
 COLOUR = re.compile(rb"\x1b\[[0-9;:]{0,32}[A-Za-z]")
 
 
@@ -38,14 +34,41 @@ class Line:
     Attributes:
         number: From 1.
         text: The line, without its end and without colours.
+        shape: Its shape.
         rules: Rules that find it.
+        is_typical: Whether these are all the rules that can find any line of its shape.
+        block: The lines of its block, with those before it.
+        at: Where it stands in the block.
+    """
+
+    number: int
+    text: str
+    shape: bytes
+    rules: tuple[LogRule, ...]
+    is_typical: bool
+    block: list[bytes]
+    at: int
+
+    def quote(self) -> "Quote":
+        """The line with those around it, free of its block."""
+        low = max(0, self.at - AROUND)
+        window = tuple(readable(one) for one in self.block[low : self.at + AROUND + 1])
+        return Quote(number=self.number, text=self.text, window=window, window_start=self.number - self.at + low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quote:
+    """A line as it is quoted.
+
+    Attributes:
+        number: From 1.
+        text: The line, without its end and without colours.
         window: The lines around it.
         window_start: Number of the first of them.
     """
 
     number: int
     text: str
-    rules: tuple[LogRule, ...]
     window: tuple[str, ...]
     window_start: int
 
@@ -55,6 +78,9 @@ class Sieve:
 
     Args:
         rules: What to look for.
+
+    Attributes:
+        hushed: Shapes that say nothing new for now: whoever reads the lines adds to it and clears it.
     """
 
     def __init__(self, rules: Sequence[LogRule]) -> None:
@@ -66,6 +92,7 @@ class Sieve:
         self.order = {rule.id: place for place, rule in enumerate(rules)}
         self.dull: set[bytes] = set()
         self.bright: dict[bytes, tuple[LogRule, ...]] = {}
+        self.hushed: set[bytes] = set()
 
     def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Lines worth a look, in order.
@@ -82,47 +109,49 @@ class Sieve:
             # The last lines wait for the next block, so that every line has its neighbours.
             ready = len(lines) if is_last else max(0, len(lines) - 1 - AROUND)
             held = b"\n".join(lines[ready:])
-            for at, rules in self.worth(whole, ready):
-                low = max(0, at - AROUND)
-                earlier = before[len(before) - max(0, AROUND - at) :] if at < AROUND else []
-                window = [*earlier, *lines[low : at + AROUND + 1]]
+            context = [*before, *lines]
+            for at, shape in self.worth(whole, ready):
                 text = readable(lines[at])
+                rules = self.bright[shape]
+                found = tuple(rule for rule in rules if rule.finds(text))
                 yield Line(
                     number=first + at,
                     text=text,
-                    rules=tuple(rule for rule in rules if rule.finds(text)),
-                    window=tuple(readable(one) for one in window),
-                    window_start=first + low - len(earlier),
+                    shape=shape,
+                    rules=found,
+                    is_typical=found == rules,
+                    block=context,
+                    at=at + len(before),
                 )
-            before = [*before, *lines[max(0, ready - AROUND) : ready]][-AROUND:]
+            before = context[max(0, len(before) + ready - AROUND) : len(before) + ready]
             first += ready
 
-    def worth(self, block: bytes, ready: int) -> Iterator[tuple[int, tuple[LogRule, ...]]]:
-        """Positions of the lines of a block that are worth a look, with the rules that may find them."""
-        shapes = block.translate(SHAPE, DIGITS).split(b"\n")[:ready]
+    def worth(self, block: bytes, ready: int) -> Iterator[tuple[int, bytes]]:
+        """Positions and shapes of the lines of a block that are worth a look."""
+        shapes = shape_of(block).split(b"\n")[:ready]
         seen = set(shapes) - self.dull
-        if not seen:
-            return
-        if len(self.bright) > SHAPES:
-            self.bright.clear()
-        if len(self.dull) > SHAPES:
-            self.dull.clear()
-        bright = self.bright
+        for memory in (self.bright, self.dull, self.hushed):
+            if len(memory) > SHAPES:
+                memory.clear()
+        bright, hushed = self.bright, self.hushed
         for shape in seen:
             if shape not in bright:
                 self.judge(shape)
-        if bright.keys().isdisjoint(seen):
+        if not (seen & bright.keys()) - hushed:
             return
-        yield from ((at, bright[shape]) for at, shape in enumerate(shapes) if shape in bright)
+        for at, shape in enumerate(shapes):
+            if shape in bright and shape not in hushed:
+                yield at, shape
 
     def judge(self, shape: bytes) -> None:
         """Tell whether lines of a shape are worth a look."""
         words = shape.split()
+        rules: dict[str, LogRule] = {}
         if not self.keys.isdisjoint(words):
-            rules = {rule.id: rule for word in words for rule in self.by_key.get(word, ())}
+            candidates = {rule.id: rule for word in words for rule in self.by_key.get(word, ())}
+            rules = {name: rule for name, rule in candidates.items() if rule.may_find(shape)}
+        if rules or is_telling(shape):
             self.bright[shape] = tuple(sorted(rules.values(), key=lambda rule: self.order[rule.id]))
-        elif is_telling(shape):
-            self.bright[shape] = ()
         else:
             self.dull.add(shape)
 
