@@ -15,13 +15,14 @@ import msgspec
 
 from knowngood.config.experiment import load_experiment
 from knowngood.config.lab import LabConfig, find_lab, load_lab
+from knowngood.config.rules import lab_rules
 from knowngood.config.values import seconds
 from knowngood.errors import NotFound, UsageError
 from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
 from knowngood.hosts.local import LocalHost
 from knowngood.model.baseline import Baseline
-from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.diagnosis import Diagnosis, LogRule
 from knowngood.model.events import Purpose
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
@@ -122,6 +123,7 @@ class Lab:
             engine=load_engine(self.config.server.engine),
             load=open_load(self.config, self.host),
             examiner=open_examiner(self.config),
+            own_rules=lab_rules(self.config.root),
         )
 
     def baseline(self) -> Baseline:
@@ -271,6 +273,12 @@ class Lab:
             facts=baseline.facts if baseline else {},
             kept=baseline.kept if baseline else (),
         )
+
+    def left_to_do(self) -> tuple[str, ...]:
+        """What failed trials leave to do, one sentence each; see ``reason.rank.left_untested``."""
+        from knowngood.reason.rank import left_untested  # noqa: PLC0415
+
+        return left_untested(tuple(self.state.trials.values()))
 
     def mde(self, profile: str = "") -> float:
         """Smallest effect that a trial keeps with 80 % probability, as a ratio minus one."""
@@ -444,24 +452,31 @@ def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tu
     return lab_text(launch, engine=engine), notes
 
 
-def diagnose_log(log: Path | str, *, engine: str = "") -> Diagnosis:
+def diagnose_log(log: Path | str, *, engine: str = "", near: Path | None = None) -> Diagnosis:
     """Read the root cause out of a log; needs no lab.
 
     Args:
-        log: Path of the log (``-`` is standard input), or its text if that has more than one line.
-        engine: Whose log it is; empty tries the rules of every engine.
+        log: Path of the log (``-`` is standard input, gzip is unpacked), or its text if that has more than one line.
+        engine: Whose log it is; empty tries all rules.
+        near: If this directory lies in a lab, the lab's own rule files are used, too.
 
     Raises:
-        UsageError: The file cannot be read, or there is no such engine.
+        UsageError: The file cannot be read, there is no such engine, or a rule file of the lab is wrong.
     """
+    from knowngood.flow.logs import read_blocks  # noqa: PLC0415
     from knowngood.reason.diagnose import diagnose  # noqa: PLC0415
 
     names = (engine,) if engine else engine_names()
-    rules = [rule for name in names for rule in load_engine(name).rules]
-    if isinstance(log, str) and "\n" in log:
-        return diagnose(log.splitlines(), rules)
+    own = lab_rules_near(near) if near is not None else ()
+    rules = {rule.id: rule for rule in (*own, *(rule for name in names for rule in load_engine(name).rules))}
+    is_text = isinstance(log, str) and "\n" in log
+    return diagnose((str(log).encode(),) if is_text else read_blocks(log), tuple(rules.values()))
+
+
+def lab_rules_near(folder: Path) -> tuple[LogRule, ...]:
+    """Rule files of the lab that a directory lies in; none if it lies in none."""
     try:
-        with open(0 if str(log) == "-" else log, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
-            return diagnose(lines, rules)
-    except OSError as error:
-        raise UsageError(f"{log} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error
+        root = find_lab(folder)
+    except UsageError:
+        return ()
+    return lab_rules(root)

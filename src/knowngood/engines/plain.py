@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from knowngood.config.rules import shipped_rules
 from knowngood.engines.program import require_program
 from knowngood.engines.proofs import prove_by_process
-from knowngood.engines.python_rules import RULES
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.evidence import Proof
@@ -16,16 +16,22 @@ class Plain:
     """A program of which nothing is known but its process.
 
     Attributes:
+        layers: Rule files that fit its logs; none means all, since anything may be behind it.
         workers: Regular expression of the titles of processes that compute; a variable must have reached them. Empty if
             the engine's processes have no titles.
     """
 
     name = "plain"
     aliases: Mapping[str, str] = {}
-    rules: Sequence[LogRule] = RULES
     readiness: Readiness | None = None
     pages: Sequence[str] = ()
+    layers: Sequence[str] = ()
     workers = ""
+
+    @property
+    def rules(self) -> Sequence[LogRule]:
+        """Rules of its layers."""
+        return shipped_rules(*self.layers)
 
     def resolve(self, spec: LaunchSpec, *, which: Callable[[str], str | None]) -> LaunchSpec:
         """Find the program; it gets no flags of ours.

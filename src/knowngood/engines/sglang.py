@@ -74,6 +74,7 @@ class SGLang(ResolvingServer):
     """SGLang: flags, readiness and effect proofs."""
 
     name = "sglang"
+    layers = ("sglang", "flashinfer", "triton", "nccl", "cuda", "hub", "os", "python")
     aliases: Mapping[str, str] = ALIASES
     dests: Mapping[str, str] = DESTS
     rewritten: Mapping[str, str] = {"NEXTN": "EAGLE"}

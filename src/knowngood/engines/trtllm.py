@@ -45,6 +45,7 @@ class TRTLLM(ResolvingServer):
     """trtllm-serve: flags, readiness and effect proofs."""
 
     name = "trtllm"
+    layers = ("trtllm", "nccl", "cuda", "hub", "os", "python")
     aliases: Mapping[str, str] = ALIASES
     pages: Sequence[str] = ("/version", "/v1/models", "/metrics", "/prometheus/metrics")
     readiness: Readiness | None = Readiness(

@@ -52,6 +52,7 @@ class VLLM(ResolvingServer):
     """vLLM: flags, readiness and effect proofs."""
 
     name = "vllm"
+    layers = ("vllm", "flashinfer", "triton", "nccl", "cuda", "hub", "os", "python")
     aliases: Mapping[str, str] = ALIASES
     dests: Mapping[str, str] = DESTS
     features: Sequence[Feature] = FEATURES

@@ -12,7 +12,7 @@ import msgspec
 from knowngood.app import Status
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import describe
-from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.diagnosis import Diagnosis, RunnerUp
 from knowngood.model.evidence import AnswerCheck, Proof
 from knowngood.model.finding import Finding
 from knowngood.model.verdict import Verdict
@@ -99,9 +99,10 @@ class BaselineView(View, frozen=True, kw_only=True, tag="knowngood/baseline/1"):
 
 
 class PlanView(View, frozen=True, kw_only=True, tag="knowngood/plan/1"):
-    """Hypotheses, the most promising first."""
+    """Hypotheses, the most promising first; ``next`` says what failed trials leave to do."""
 
     hypotheses: tuple[Ranked, ...]
+    next: tuple[str, ...] = ()
 
 
 class FindingsView(View, frozen=True, kw_only=True, tag="knowngood/findings/1"):
@@ -117,7 +118,14 @@ class RecoverView(View, frozen=True, kw_only=True, tag="knowngood/recover/1"):
 
 
 class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"):
-    """Root cause of a log."""
+    """Root cause of a log.
+
+    Attributes:
+        window: The lines around the decisive one; the first has the number ``window_start``.
+        times: How often the log says it.
+        starts: Starts of the server that the log holds.
+        others: The runners-up, the next best first.
+    """
 
     cause: str
     line: str
@@ -128,6 +136,14 @@ class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"
     remedy: str
     confidence: float
     abstained: bool
+    rule: str
+    retest: str
+    process: str
+    times: int
+    starts: int
+    window: tuple[str, ...]
+    window_start: int
+    others: tuple[RunnerUp, ...]
 
 
 class FilesView(View, frozen=True, kw_only=True, tag="knowngood/files/1"):

@@ -12,10 +12,10 @@ from pathlib import Path
 from knowngood.errors import Busy, CheckFailed, Died, NotReady, RevertFailed
 from knowngood.flow.bench import Bench
 from knowngood.flow.http import fetch
-from knowngood.model.diagnosis import Diagnosis
+from knowngood.flow.logs import log_blocks
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Host, Observed, Process, Readiness, Route, Target
-from knowngood.reason.diagnose import diagnose
+from knowngood.reason.diagnose import diagnose, with_end
 
 OK = 200
 POLL_S = 0.05
@@ -134,11 +134,11 @@ def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, route: Route, r
         stir.look()
         bench.show.advance(f"waiting for the server: {stir.describe(readiness.quiet_s)}", 0.0)
         time.sleep(POLL_S)
-    found = diagnose(read_log(log).splitlines(), bench.engine.rules)
+    found = with_end(diagnose(log_blocks(log), bench.rules), silent_s=stir.silent_s(readiness.quiet_s))
     state = stir.describe(readiness.quiet_s)
     raise NotReady(
         f"{spec.argv[0]} lives but was not ready after {bench.ready_timeout_s:.0f} s: {state}",
-        hint="still progressing: raise [server] ready_timeout; silent: read the log",
+        hint=found.remedy or f"read its log: {log}",
         diagnosis=found,
         state=state,
     )
@@ -189,10 +189,15 @@ class Stirring:
             if not self.hopeless and self.readiness.hopeless and re.search(self.readiness.hopeless, line):
                 self.hopeless = line
 
+    def silent_s(self, quiet_s: float) -> float:
+        """Seconds without a sign of life; 0 if they are fewer than ``quiet_s``."""
+        idle = time.monotonic() - self.stirred_at
+        return idle if idle >= quiet_s else 0.0
+
     def describe(self, quiet_s: float) -> str:
         """``still progressing``, or ``silent for N s``, and the stage it has come to."""
-        idle = time.monotonic() - self.stirred_at
-        state = "still progressing" if idle < quiet_s else f"silent for {idle:.0f} s"
+        silent_s = self.silent_s(quiet_s)
+        state = f"silent for {silent_s:.0f} s" if silent_s else "still progressing"
         return f"{state}, at: {self.stage}" if self.stage else state
 
 
@@ -226,7 +231,7 @@ def wait_end(process: Process, *, patience_s: float = LAST_WORDS_S) -> int | Non
 
 def died(bench: Bench, status: int | None, log: Path, *, seconds: float) -> Died:
     """Error for a server that ended, or whose first process outlives those that do the work; with the root cause."""
-    found: Diagnosis = diagnose(read_log(log).splitlines(), bench.engine.rules)
+    found = with_end(diagnose(log_blocks(log), bench.rules), signal=max(0, -(status or 0)))
     if status is None:
         how = "a process of it has failed, the first one lives on"
     else:

@@ -30,8 +30,8 @@ from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, Tr
 from knowngood.model.evidence import LaunchRecord
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.verdict import Verdict
+from knowngood.reason.blame import blame
 from knowngood.reason.comparison import Comparison, own_noise
-from knowngood.reason.diagnose import blame
 from knowngood.reason.findings import learn
 from knowngood.reason.fold import Trial, resumable
 
@@ -134,7 +134,7 @@ def compare(bench: Bench, pairs: Pairs) -> tuple[Verdict, Diagnosis | None]:
         found = error.facts.get("diagnosis")
         diagnosis = found if isinstance(found, Diagnosis) else None
         if pairs.arm == "candidate" and diagnosis is not None:
-            diagnosis = blame(diagnosis, pairs.arms.changes.members)
+            diagnosis = blame(diagnosis, pairs.arms.changes.members, aliases=bench.engine.aliases)
         elif diagnosis is not None:
             # A baseline that fails says nothing about the change: no dead end comes of it.
             diagnosis = msgspec.structs.replace(diagnosis, hard=False)

@@ -7,9 +7,9 @@ from importlib.util import find_spec
 
 import msgspec
 
+from knowngood.config.rules import shipped_rules
 from knowngood.engines.llamacpp.flags import ALIASES
-from knowngood.engines.llamacpp.proofs import prove
-from knowngood.engines.llamacpp.rules import RULES
+from knowngood.engines.llamacpp.proofs import LAYER, prove
 from knowngood.errors import UsageError
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
@@ -27,9 +27,13 @@ class LlamaCpp:
 
     name = "llamacpp"
     aliases: Mapping[str, str] = ALIASES
-    rules: Sequence[LogRule] = RULES
     readiness: Readiness | None = Readiness(health="/health", first_answer="/v1/completions")
     pages: Sequence[str] = ("/props", "/slots", "/metrics", "/v1/models")
+
+    @property
+    def rules(self) -> Sequence[LogRule]:
+        """Its own, and those of what it stands on; a Python program may have launched it."""
+        return shipped_rules(LAYER, "nccl", "cuda", "os", "python")
 
     def resolve(self, spec: LaunchSpec, *, which: Callable[[str], str | None]) -> LaunchSpec:
         """Find the program; add ``--metrics`` and ``--slots``, which the effect proofs read.
