@@ -34,7 +34,10 @@ if TYPE_CHECKING:  # a quick command must not wait for what it does not use
     from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
     from knowngood.flow.preview import Preview
+    from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
+    from knowngood.reason.steptime.explain import Explanation
+    from knowngood.reason.steptime.trial import TrialArms
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
@@ -257,6 +260,17 @@ class Lab:
         floor = floor_of(self.state, self.config.objective.metric, workload=self.config.workloads[0].name)
         return mde(chosen, floor, self.config.worthwhile)
 
+    def arms_of(self, name: str) -> "TrialArms":
+        """Both arms of a trial with what was measured in them, and the newest log of each."""
+        from knowngood.reason.steptime.trial import TrialArms  # noqa: PLC0415
+
+        trial = self.trial(name)
+        baseline = next(one.spec for one in reversed(self.state.baselines) if one.version == trial.baseline)
+        candidate = trial.hypothesis.changes.on(baseline, aliases=load_engine(self.config.server.engine).aliases)
+        logs = {launch.arm: self.artifacts.path(launch.log) for launch in trial.launches if launch.log}
+        concurrency = self.config.workloads[0].concurrency
+        return TrialArms(trial, {"baseline": baseline, "candidate": candidate}, tuple(logs.values()), concurrency)
+
     def preview(self, hypothesis: Hypothesis, *, profile: str = "") -> "Preview":
         """Say what a trial would do and cost; see ``flow.preview.preview``."""
         from knowngood.flow.preview import preview  # noqa: PLC0415
@@ -438,3 +452,31 @@ def diagnose_log(log: Path | str, *, engine: str = "") -> Diagnosis:
             return diagnose(lines, rules)
     except OSError as error:
         raise UsageError(f"{log} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error
+
+
+def explain_step(
+    facts_file: Path | None,
+    files: Sequence[Path],
+    *,
+    settings: Sequence[str] = (),
+    what_if: Sequence[str] = (),
+    lab: Lab | None = None,
+    trial: str = "",
+) -> "tuple[Facts, Explanation]":
+    """Say where a step's time goes; starts nothing, and needs no lab but for ``trial``.
+
+    Args:
+        facts_file: Numbers that are known, as TOML.
+        files: Traces, logs and tables of other tools, found out by what stands in them.
+        settings: ``TABLE.KEY=VALUE`` over the facts file.
+        what_if: ``KEY=VALUE`` to suppose.
+        lab: Lab of the trial.
+        trial: Its id, or its hypothesis's name.
+
+    Raises:
+        UsageError: A file or a number is wrong.
+    """
+    from knowngood.readers.explaining import explain_files  # noqa: PLC0415
+
+    arms = lab.arms_of(trial) if lab is not None and trial else None
+    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms)
