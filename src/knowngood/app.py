@@ -37,7 +37,6 @@ if TYPE_CHECKING:  # a quick command must not wait for what it does not use
     from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
     from knowngood.reason.steptime.explain import Explanation
-    from knowngood.reason.steptime.trial import TrialArms
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
@@ -260,17 +259,6 @@ class Lab:
         floor = floor_of(self.state, self.config.objective.metric, workload=self.config.workloads[0].name)
         return mde(chosen, floor, self.config.worthwhile)
 
-    def arms_of(self, name: str) -> "TrialArms":
-        """Both arms of a trial with what was measured in them, and the newest log of each."""
-        from knowngood.reason.steptime.trial import TrialArms  # noqa: PLC0415
-
-        trial = self.trial(name)
-        baseline = next(one.spec for one in reversed(self.state.baselines) if one.version == trial.baseline)
-        candidate = trial.hypothesis.changes.on(baseline, aliases=load_engine(self.config.server.engine).aliases)
-        logs = {launch.arm: self.artifacts.path(launch.log) for launch in trial.launches if launch.log}
-        concurrency = self.config.workloads[0].concurrency
-        return TrialArms(trial, {"baseline": baseline, "candidate": candidate}, tuple(logs.values()), concurrency)
-
     def preview(self, hypothesis: Hypothesis, *, profile: str = "") -> "Preview":
         """Say what a trial would do and cost; see ``flow.preview.preview``."""
         from knowngood.flow.preview import preview  # noqa: PLC0415
@@ -477,6 +465,11 @@ def explain_step(
         UsageError: A file or a number is wrong.
     """
     from knowngood.readers.explaining import explain_files  # noqa: PLC0415
+    from knowngood.reason.steptime.trial import arms_of  # noqa: PLC0415
 
-    arms = lab.arms_of(trial) if lab is not None and trial else None
-    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms)
+    arms = None
+    if lab is not None and trial:
+        aliases, concurrency = load_engine(lab.config.server.engine).aliases, lab.config.workloads[0].concurrency
+        arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
+    logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
+    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)

@@ -181,7 +181,7 @@ class NcclLog(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class TestedSize(msgspec.Struct, frozen=True, kw_only=True):
+class TimedSize(msgspec.Struct, frozen=True, kw_only=True):
     """A row of nccl-tests: bytes, microseconds, bus bandwidth in GB/s, wrong elements (None: unchecked)."""
 
     size: int
@@ -203,7 +203,7 @@ class NcclTest(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     ranks: int
     graphs: bool
-    rows: tuple[TestedSize, ...]
+    rows: tuple[TimedSize, ...]
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):

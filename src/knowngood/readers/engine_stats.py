@@ -18,7 +18,7 @@ PER_POSITION = re.compile(r"Per-position acceptance rate: (\d[\d., ]*\d)")
 VLLM_RATE = re.compile(r"Avg generation throughput: (\d+(?:\.\d+)?) tokens/s")
 SGLANG_LENGTH = re.compile(r"sglang:spec_accept_length(?:\{[^}]*\})? (\S+)")
 COUNTER = re.compile(
-    r"(?:(\w+):)?spec_decode_num_(drafts|draft_tokens|accepted_tokens)(_per_pos)?(?:_total)?(\{[^}]*\})? (\S+)$"
+    r"(?:(\w+):)?spec_decode_num_(drafts|draft_tokens|accepted_tokens)(_per_pos)?(?:_total)?(\{[^}]*\})? (\d\S*)$"
 )
 POSITION = re.compile(r'position="(\d+)"')
 

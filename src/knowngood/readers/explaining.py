@@ -19,6 +19,7 @@ def explain_files(
     settings: Sequence[str] = (),
     what_if: Sequence[str] = (),
     arms: TrialArms | None = None,
+    logs: Sequence[Path] = (),
 ) -> tuple[Facts, Explanation]:
     """Read everything, then explain it.
 
@@ -27,7 +28,8 @@ def explain_files(
         files: Traces, logs and tables of other tools.
         settings: ``TABLE.KEY=VALUE`` over the facts file.
         what_if: ``KEY=VALUE`` to suppose.
-        arms: A trial whose rates and logs fill gaps.
+        arms: A trial whose rates fill gaps.
+        logs: Its servers' logs, which may say nothing.
 
     Returns:
         What was known in the end, and what follows.
@@ -40,6 +42,6 @@ def explain_files(
     read = [reading for path in files for reading in read_any(path)]
     if arms is not None:
         facts, told = with_trial(facts, arms)
-        read += [reading for path in arms.logs for reading in read_any(path, strict=False)]
+    read += [reading for path in logs for reading in read_any(path, strict=False)]
     facts, profiles, notes = gather(facts, read)
     return facts, explain(facts, catalogue(), profiles=profiles, what_if=supposed, notes=(*told, *notes))

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from knowngood.model.profile import Enqueued, NcclLog, NcclTest, TestedSize
+from knowngood.model.profile import Enqueued, NcclLog, NcclTest, TimedSize
 
 VERSION = re.compile(r"NCCL version (\d+\.\d+\.\d+)")
 RANKS = re.compile(r"\bnranks (\d+)")
@@ -81,7 +81,7 @@ def read_tests(source: str, lines: Iterable[str]) -> NcclTest | None:
     The header says which column is which: options such as ``-I`` add columns.
     """
     heads: list[str] = []
-    rows: list[TestedSize] = []
+    rows: list[TimedSize] = []
     ranks, graphs = 0, False
     for line in lines:
         text = line.strip()
@@ -98,12 +98,12 @@ def read_tests(source: str, lines: Iterable[str]) -> NcclTest | None:
     return NcclTest(source=source, ranks=ranks, graphs=graphs, rows=tuple(rows)) if rows else None
 
 
-def tested(heads: list[str], cells: list[str]) -> list[TestedSize]:
+def tested(heads: list[str], cells: list[str]) -> list[TimedSize]:
     """One row; none if it is damaged."""
     try:
         wrong = cells[heads.index("#wrong")] if "#wrong" in heads else "N/A"
         return [
-            TestedSize(
+            TimedSize(
                 size=int(cells[heads.index("size")]),
                 us=float(cells[heads.index("time")]),
                 bus_gb_s=float(cells[heads.index("busbw")]),

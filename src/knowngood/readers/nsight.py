@@ -15,7 +15,7 @@ from knowngood.errors import UsageError
 from knowngood.model.profile import KernelTotals, Lane, Part, Timeline
 from knowngood.readers.kernels import categorise
 
-STEP = re.compile(r"(?i)ProfilerStep\s*#\s*\d+|^(?:decode|step|iteration)[ _#:-]*\d+")
+STEP = re.compile(r"(?i)ProfilerStep\s*#\s*\d+|^(?:decode[ _])?(?:step|iteration)[ _#:-]*\d+$")
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 GRAPHS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 MEMORY = {"CUPTI_ACTIVITY_KIND_MEMCPY": "Memcpy", "CUPTI_ACTIVITY_KIND_MEMSET": "Memset"}

@@ -1,6 +1,7 @@
 """One file, whatever it is: found out by what stands in it, not by its name."""
 
 import gzip
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from knowngood.readers.topology import read_topology
 Reading = Timeline | KernelTotals | NcclLog | NcclTest | Topology | EngineStats
 SQLITE_MAGIC = b"SQLite format 3\x00"
 HEAD = 1 << 16
+TRACE = re.compile(rb'\{\s*"|\[\s*\{')
+"""A log's line may begin with a bracket, too."""
 KNOWN = (
     "a torch or Chrome trace (also .gz), an Nsight .sqlite, CSV of nsys stats, a log with NCCL's INFO lines, output of "
     "nccl-tests, nvidia-smi topo -m, an engine's log or metrics page"
@@ -39,7 +42,7 @@ def read_any(path: Path, *, strict: bool = True) -> tuple[Reading, ...]:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=f"name {KNOWN}") from error
     if raw.startswith(SQLITE_MAGIC):
         return (read_sqlite(path),)
-    if head[:1] in {b"{", b"["}:
+    if TRACE.match(head):
         return (read_chrome(path),)
     if b"Duration (" in head or b"Total Time (" in head:
         return (read_csv(path),)

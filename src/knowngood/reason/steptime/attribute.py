@@ -98,8 +98,7 @@ def credit_ranks(timeline: Timeline, per_step: int | None) -> Iterable[Credit]:
 def credit_device(timeline: Timeline, lane: Lane, window: Window) -> Credit:
     """Credit kernels of a device: a moment belongs to the one that began first; the others overlap."""
     starts, ends, names = clipped(lane, window)
-    before = np.maximum.accumulate(np.concatenate(([window.start_us], ends[:-1]))) if len(ends) else ends
-    own = np.maximum(0.0, ends - np.maximum(starts, before))
+    own = np.maximum(0.0, ends - np.maximum(starts, before(ends, window.start_us)))
     return credited(
         timeline, window, names, own, ends - starts, whole_overlap=float(np.sum(ends - starts) - np.sum(own))
     )
@@ -108,35 +107,53 @@ def credit_device(timeline: Timeline, lane: Lane, window: Window) -> Credit:
 def credit_threads(timeline: Timeline, lane: Lane, others: Sequence[Lane], window: Window) -> Credit:
     """Credit operations of a thread, each with the time that none inside it has.
 
-    A collective of another thread is credited where this thread does nothing that was recorded: it waits there.
+    A collective of another thread is credited where this thread does nothing that was recorded, or has only asked for a
+    collective: it waits there.
     """
     starts, ends, names = clipped(lane, window)
     own = self_times(starts, ends)
-    top_starts, top_ends = union(starts, ends)
-    found = credited(timeline, window, names, own, ends - starts, whole_overlap=0.0)
-    for other in others:
-        starts, ends, names = clipped(other, window)
-        comm = np.array([timeline.categories[name].startswith("comm") for name in names], dtype=bool)
-        starts, ends, names = starts[comm], ends[comm], names[comm]
-        free = np.array(
-            [uncovered(top_starts, top_ends, start, end) for start, end in zip(starts, ends, strict=True)], dtype=float
-        )
-        more = credited(
-            timeline, window, names, free, ends - starts, whole_overlap=float(np.sum(ends - starts) - np.sum(free))
-        )
-        found = added(found, more)
-        joined_starts, joined_ends = np.concatenate((top_starts, starts)), np.concatenate((top_ends, ends))
-        order = np.argsort(joined_starts, kind="stable")
-        top_starts, top_ends = union(joined_starts[order], joined_ends[order])
-    return found
+    asked = np.array([timeline.categories[name] == ASKED_FOR for name in names], dtype=bool)
+    busy = union(starts[~asked], ends[~asked])
+    beside = [clipped(other, window, only="comm", categories=timeline.categories) for other in others]
+    if not beside:
+        return credited(timeline, window, names, own, ends - starts, whole_overlap=0.0)
+    their_starts, their_ends, their_names = (np.concatenate(one) for one in zip(*beside, strict=True))
+    order = np.argsort(their_starts, kind="stable")
+    their_starts, their_ends, their_names = their_starts[order], their_ends[order], their_names[order]
+    collective = union(their_starts, their_ends)
+    own[asked] = np.minimum(own[asked], uncovered(*collective, starts[asked], ends[asked]))
+    fresh = np.maximum(their_starts, before(their_ends, window.start_us))
+    free = uncovered(*busy, fresh, np.maximum(fresh, their_ends))
+    whole = their_ends - their_starts
+    overlap = float(np.sum(whole) - np.sum(free))
+    return added(
+        credited(timeline, window, names, own, ends - starts, whole_overlap=0.0),
+        credited(timeline, window, their_names, free, whole, whole_overlap=overlap),
+    )
 
 
-def clipped(lane: Lane, window: Window) -> tuple[Floats, Floats, Ints]:
-    """Events inside a window, cut at its edges, in order of start, and of two that start together the longer first."""
+def before(ends: Floats, begin: float) -> Floats:
+    """Latest end among the events before each; ``begin`` for the first."""
+    return np.maximum.accumulate(np.concatenate(([begin], ends)))[:-1]
+
+
+def clipped(
+    lane: Lane, window: Window, *, only: str = "", categories: Sequence[str] = ()
+) -> tuple[Floats, Floats, Ints]:
+    """Events inside a window, cut at its edges, in order of start, and of two that start together the longer first.
+
+    Args:
+        lane: Device or thread.
+        window: The window.
+        only: Begin of the category wanted; empty takes all.
+        categories: Category of each name; needed for ``only``.
+    """
     starts = np.frombuffer(lane.starts, dtype=np.float64)
     ends = starts + np.frombuffer(lane.durations, dtype=np.float64)
     names = np.frombuffer(lane.names, dtype=np.dtype(f"u{lane.names.itemsize}")).astype(np.int64)
     inside = (ends > window.start_us) & (starts < window.end_us)
+    if only:
+        inside &= np.array([category.startswith(only) for category in categories], dtype=bool)[names]
     starts, ends, names = starts[inside], ends[inside], names[inside]
     order = np.lexsort((-ends, starts))
     return np.clip(starts[order], window.start_us, None), np.clip(ends[order], None, window.end_us), names[order]
@@ -203,11 +220,17 @@ def union(starts: Floats, ends: Floats) -> tuple[Floats, Floats]:
     return starts[first], latest[last]
 
 
-def uncovered(starts: Floats, ends: Floats, start: float, end: float) -> float:
-    """Length of an interval outside of disjoint intervals."""
-    low, high = np.searchsorted(ends, start, side="right"), np.searchsorted(starts, end, side="left")
-    covered = np.minimum(ends[low:high], end) - np.maximum(starts[low:high], start)
-    return float(end - start - np.sum(covered))
+def uncovered(starts: Floats, ends: Floats, from_: Floats, to: Floats) -> Floats:
+    """Length of each interval ``from_`` to ``to`` that lies outside of disjoint intervals."""
+    lengths = np.concatenate(([0.0], np.cumsum(ends - starts)))
+
+    def covered_until(at: Floats) -> Floats:
+        whole = np.searchsorted(ends, at, side="right")
+        inside = np.minimum(whole, len(starts) - 1)
+        partly = np.clip(at - starts[inside], 0.0, None) if len(starts) else np.zeros_like(at)
+        return lengths[whole] + np.where(whole < len(starts), partly, 0.0)
+
+    return to - from_ - (covered_until(to) - covered_until(from_))
 
 
 def match(ranks: Sequence[Credit]) -> tuple[tuple[Collective, ...], tuple[str, ...]]:

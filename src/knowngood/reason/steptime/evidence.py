@@ -55,9 +55,14 @@ def with_profile(facts: Facts, profile: StepProfile) -> Facts:
             facts, speculation=replace(spec, idle_share=idle if spec.idle_share is None else spec.idle_share)
         )
     length = base.step_ms or (1e3 / base.tok_s if base.tok_s else None)
-    if length is not None and base.collective_ms is None:
-        base = replace(base, collective_ms=share * length)
-    return replace(facts, baseline=replace(base, idle_share=idle if base.idle_share is None else base.idle_share))
+    if length is None:
+        return facts
+    base = replace(
+        base,
+        collective_ms=share * length if base.collective_ms is None else base.collective_ms,
+        idle_share=idle if base.idle_share is None else base.idle_share,
+    )
+    return replace(facts, baseline=base)
 
 
 def with_log(facts: Facts, log: NcclLog, notes: list[str]) -> Facts:
