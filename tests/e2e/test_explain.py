@@ -1,4 +1,4 @@
-"""The command as people run it: numbers, a trace, a trial; and every experiment that it writes is one that `try` takes."""
+"""The command as people run it: numbers, a trace, a trial. Every experiment that it writes is one that `try` takes."""
 
 import os
 import subprocess

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from knowngood.errors import UsageError
-from knowngood.faces.columns import columns
+from knowngood.faces.text import columns
 from knowngood.faces.views import View
 from knowngood.model.steptime import Facts
 from knowngood.reason.steptime.budget import Budget
@@ -29,11 +29,6 @@ class ExplainView(View, frozen=True, kw_only=True, tag="knowngood/explain/1"):
     facts: Facts
     explanation: Explanation
     files: tuple[str, ...] = ()
-
-
-def explain_view(facts: Facts, explanation: Explanation, files: Sequence[str]) -> ExplainView:
-    """Show an explanation."""
-    return ExplainView(facts=facts, explanation=explanation, files=tuple(files))
 
 
 def write_ladder(explanation: Explanation, folder: Path) -> tuple[str, ...]:

@@ -1,11 +1,10 @@
 """Views as text for people: plain lines, aligned columns, colour where the terminal has it."""
 
 import math
+from collections.abc import Sequence
 
 import click
 
-from knowngood.faces.columns import columns
-from knowngood.faces.explanation import ExplainView, explanation_text
 from knowngood.faces.views import (
     BaselineView,
     CaptureView,
@@ -65,8 +64,6 @@ def render(view: View) -> str:
             return doctor(view)
         case CaptureView():
             return capture(view)
-        case ExplainView():
-            return explanation_text(view)
         case _:
             return view.message
 
@@ -83,6 +80,19 @@ def percent(value: float | None) -> str:
     if value >= 1:
         return f"×{1 + value:.2f}"
     return f"{value:+.1%}"
+
+
+def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
+    """Rows as aligned columns; the last column is ragged."""
+    if not rows:
+        return ""
+    plain = [[click.unstyle(cell) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in plain) for at in range(len(rows[0]))]
+    lines: list[str] = []
+    for row, bare in zip(rows, plain, strict=True):
+        cells = [cell + " " * (width - len(naked)) for cell, naked, width in zip(row, bare, widths, strict=True)]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return "\n".join(lines)
 
 
 def effect(verdict: Verdict) -> str:

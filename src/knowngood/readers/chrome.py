@@ -52,7 +52,7 @@ class Events:
         self.stream = stream
         self.decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
         self.head: dict[str, Any] = {}
-        self.cut = ""
+        self.cut: str = ""
         self.text = ""
         self.at = 0
         self.read_before = 0

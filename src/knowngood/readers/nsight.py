@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from knowngood.errors import UsageError
 from knowngood.model.profile import KernelTotals, Lane, Part, Timeline
@@ -45,7 +46,9 @@ def read_sqlite(path: Path) -> Timeline:
 def collect(db: sqlite3.Connection, made: Timeline) -> Timeline:
     """Collect kernels, copies, step marks and graph launches."""
     tables = {str(name) for (name,) in db.execute("select name from sqlite_master where type in ('table', 'view')")}
-    strings = dict(db.execute("select id, value from StringIds")) if "StringIds" in tables else {}
+    strings: dict[Any, Any] = {}
+    if "StringIds" in tables:
+        strings.update(db.execute("select id, value from StringIds").fetchall())
     lanes: dict[int, Lane] = {}
     names: dict[str, int] = {}
 
@@ -92,7 +95,7 @@ def best(db: sqlite3.Connection, table: str, *names: str) -> str:
     return next((name for name in names if name in known), "")
 
 
-def select(db: sqlite3.Connection, table: str, names: Iterable[str], *, order: str = "") -> Iterator[tuple]:  # type: ignore[type-arg]
+def select(db: sqlite3.Connection, table: str, names: Iterable[str], *, order: str = "") -> Iterator[tuple[Any, ...]]:
     """Rows of a table; a column that it lacks reads as NULL. All names are ours, never the file's."""
     known = columns(db, table)
     listed = ", ".join(f'"{name}"' if name in known else "NULL" for name in names)

@@ -6,7 +6,7 @@ import click
 
 from knowngood.app import explain_step
 from knowngood.errors import UsageError
-from knowngood.faces.explanation import ExplainView, explain_view, write_ladder
+from knowngood.faces.explanation import ExplainView, explanation_text, write_ladder
 from knowngood.faces.show import json_option, lab_option, open_lab, present
 
 
@@ -54,6 +54,6 @@ def command(
         trial=trial,
     )
     written = write_ladder(explanation, write) if write else ()
-    view: ExplainView = explain_view(facts, explanation, written)
-    present(view, as_json=as_json)
+    view = ExplainView(facts=facts, explanation=explanation, files=written)
+    present(view, as_json=as_json, text=explanation_text)
     return 0

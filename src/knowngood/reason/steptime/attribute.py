@@ -256,14 +256,13 @@ def match(ranks: Sequence[Credit]) -> tuple[tuple[Collective, ...], tuple[str, .
             else:
                 told = ", ".join(str(len(one)) for one in durations)
                 notes.append(f"{category}: ranks have {told} instances, so waiting cannot be told from transport")
-        p50, p95 = np.percentile(every, (50, 95))
         found.append(
             Collective(
                 category=category,
                 count=len(every) / steps,
                 mean_us=float(np.mean(every)),
-                p50_us=float(p50),
-                p95_us=float(p95),
+                p50_us=float(np.percentile(every, 50)),
+                p95_us=float(np.percentile(every, 95)),
                 transport_us=transport,
                 wait_us=wait,
             )

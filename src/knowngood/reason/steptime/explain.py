@@ -132,7 +132,7 @@ def economics(found: Arithmetic) -> Economics | None:
     short, long = found.round(end=0), found.round(end=1)
     if short is None or long is None:
         return None
-    rows = dict.fromkeys((*([round(found.verify_cost.us, 1)] if found.verify_cost else []), *SUPPOSED_US))
+    rows = {*SUPPOSED_US, round(found.verify_cost.us, 1)} if found.verify_cost else {*SUPPOSED_US}
     return Economics(
         tokens=span(short.tokens, long.tokens),
         tokens_given=found.tokens_given,
@@ -181,9 +181,9 @@ def seen(profile: StepProfile) -> str:
     return f"{profile.source}: {profile.ranks} ranks, {profile.steps} steps told apart by {profile.bounded_by}"
 
 
-def describe(what_if: WhatIf | None) -> str:
+def describe(what_if: WhatIf) -> str:
     """A supposition in words."""
-    given = msgspec.to_builtins(what_if) if what_if else {}
+    given = {name: getattr(what_if, name) for name in what_if.__struct_fields__}
     return ", ".join(f"{name} = {value:g}" for name, value in given.items() if value is not None)
 
 

@@ -41,7 +41,7 @@ def test_devices_against_a_clock(seed: int) -> None:
 def test_self_times_add_up_to_what_is_covered(seed: int) -> None:
     rng = np.random.default_rng(seed)
     starts = np.sort(rng.integers(0, 100, 30).astype(float))
-    ends = starts + rng.integers(1, 40, 30)
+    ends = starts + rng.integers(1, 40, 30).astype(float)
     order = np.lexsort((-ends, starts))
     starts, ends = starts[order], ends[order]
     tops = union(starts, ends)
