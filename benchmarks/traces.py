@@ -28,15 +28,21 @@ def write(path: Path, megabytes: int) -> int:
         size += file.write('{"schemaVersion": 1, "deviceProperties": [], "traceEvents": [\n')
         while size < megabytes * 1e6:
             name = KERNELS[count // 4 % len(KERNELS)]
-            args = {"External id": count, "device": 0, "context": 1, "stream": 7, "correlation": count}
+            args: dict[str, object] = {
+                "External id": count,
+                "device": 0,
+                "context": 1,
+                "stream": 7,
+                "correlation": count,
+            }
             args |= {
                 "registers per thread": 168,
                 "grid": [132, 1, 1],
                 "block": [384, 1, 1],
                 "est. achieved occupancy %": 19,
             }
-            lane = {"pid": 0, "tid": 7, "ts": round(ts, 3)}
-            host = {"pid": 99, "tid": 99, "ts": round(ts - 40, 3)}
+            lane: dict[str, object] = {"pid": 0, "tid": 7, "ts": round(ts, 3)}
+            host: dict[str, object] = {"pid": 99, "tid": 99, "ts": round(ts - 40, 3)}
             events = (
                 {"ph": "X", "cat": "kernel", "name": name, **lane, "dur": 18.5, "args": args},
                 {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", **host, "dur": 4.2, "args": args},
