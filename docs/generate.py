@@ -105,8 +105,8 @@ Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` 
 """
 FACTS = """## Facts of a step
 
-What `knowngood explain facts.toml` reads, and what `--set TABLE.KEY=VALUE` sets. Every key is optional; `[model] config`
-names a model's `config.json` (Hugging Face), and what stands beside it overrides it.
+What `knowngood explain facts.toml` reads, and what `--set TABLE.KEY=VALUE` sets. Every key is optional;
+`[model] config` names a model's `config.json` (Hugging Face), and what stands beside it overrides it.
 """
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,
 `predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`, `requires`, `after` (names that must be decided
