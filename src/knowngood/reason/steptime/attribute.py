@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,7 +251,7 @@ def match(ranks: Sequence[Credit]) -> tuple[tuple[Collective, ...], tuple[str, .
         if len(durations) == len(ranks) > 1:
             counts = {len(one) for one in durations}
             if len(counts) == 1:
-                shortest: Floats = np.min(np.stack(durations), axis=0)
+                shortest = cast("Floats", np.min(np.stack(durations), axis=0))
                 transport, wait = float(np.mean(shortest)), float(np.mean(every) - np.mean(shortest))
             else:
                 told = ", ".join(str(len(one)) for one in durations)
