@@ -397,6 +397,39 @@ def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
     return write_lab(folder, model=model, draft=wrong_vocabulary_draft(model), quick=quick)
 
 
+def explain_step(
+    facts_file: Path | None,
+    files: Sequence[Path],
+    *,
+    settings: Sequence[str] = (),
+    what_if: Sequence[str] = (),
+    lab: Lab | None = None,
+    trial: str = "",
+) -> "tuple[Facts, Explanation]":
+    """Say where a step's time goes; starts nothing, and needs no lab but for ``trial``.
+
+    Args:
+        facts_file: Numbers that are known, as TOML.
+        files: Traces, logs and tables of other tools, found out by what stands in them.
+        settings: ``TABLE.KEY=VALUE`` over the facts file.
+        what_if: ``KEY=VALUE`` to suppose.
+        lab: Lab of the trial.
+        trial: Its id, or its hypothesis's name.
+
+    Raises:
+        UsageError: A file or a number is wrong.
+    """
+    from knowngood.readers.explaining import explain_files  # noqa: PLC0415
+    from knowngood.reason.steptime.trial import arms_of  # noqa: PLC0415
+
+    arms = None
+    if lab is not None and trial:
+        aliases, concurrency = load_engine(lab.config.server.engine).aliases, lab.config.workloads[0].concurrency
+        arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
+    logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
+    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)
+
+
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:
     """Text of a lab file for a server.
 
@@ -440,36 +473,3 @@ def diagnose_log(log: Path | str, *, engine: str = "") -> Diagnosis:
             return diagnose(lines, rules)
     except OSError as error:
         raise UsageError(f"{log} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error
-
-
-def explain_step(
-    facts_file: Path | None,
-    files: Sequence[Path],
-    *,
-    settings: Sequence[str] = (),
-    what_if: Sequence[str] = (),
-    lab: Lab | None = None,
-    trial: str = "",
-) -> "tuple[Facts, Explanation]":
-    """Say where a step's time goes; starts nothing, and needs no lab but for ``trial``.
-
-    Args:
-        facts_file: Numbers that are known, as TOML.
-        files: Traces, logs and tables of other tools, found out by what stands in them.
-        settings: ``TABLE.KEY=VALUE`` over the facts file.
-        what_if: ``KEY=VALUE`` to suppose.
-        lab: Lab of the trial.
-        trial: Its id, or its hypothesis's name.
-
-    Raises:
-        UsageError: A file or a number is wrong.
-    """
-    from knowngood.readers.explaining import explain_files  # noqa: PLC0415
-    from knowngood.reason.steptime.trial import arms_of  # noqa: PLC0415
-
-    arms = None
-    if lab is not None and trial:
-        aliases, concurrency = load_engine(lab.config.server.engine).aliases, lab.config.workloads[0].concurrency
-        arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
-    logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
-    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)
