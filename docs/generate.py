@@ -11,6 +11,7 @@ import msgspec
 from knowngood import errors
 from knowngood.config import experiment, lab
 from knowngood.faces.cli import COMMANDS, cli
+from knowngood.model.steptime import Facts
 from knowngood.model.workload import Lengths, Slo, Workload
 
 HERE = Path(__file__).parent / "reference"
@@ -85,6 +86,15 @@ def files_page() -> str:
     lines += [
         f"| `{kind}` | {', '.join(f'`{key}`' for key in keys)} |" for kind, keys in experiment.CHANGE_KEYS.items()
     ]
+    lines += ["", FACTS]
+    for field in msgspec.structs.fields(Facts):
+        lines += [f"### [{field.name}]\n", "| key | default | meaning |", "| --- | --- | --- |"]
+        meanings = attributes(field.type)
+        lines += [
+            f"| `{one.name}` | {default(one)} | {meanings.get(one.name, '')} |"
+            for one in msgspec.structs.fields(field.type)
+        ]
+        lines.append("")
     return "\n".join(lines) + "\n"
 
 
@@ -92,6 +102,11 @@ GUARDS = """### [guards]
 
 Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`;
 `answers` to `"same"`, `"equivalent"` (only numerical near ties may differ) or `"off"`.
+"""
+FACTS = """## Facts of a step
+
+What `knowngood explain facts.toml` reads, and what `--set TABLE.KEY=VALUE` sets. Every key is optional;
+`[model] config` names a model's `config.json` (Hugging Face), and what stands beside it overrides it.
 """
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,
 `predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`,

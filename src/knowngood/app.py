@@ -36,7 +36,9 @@ if TYPE_CHECKING:  # a quick command must not wait for what it does not use
     from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
     from knowngood.flow.preview import Preview
+    from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
+    from knowngood.reason.steptime.explain import Explanation
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
@@ -428,6 +430,39 @@ def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
     model = fetch_model()
     draft = wrong_vocabulary_draft(model)
     return write_lab(folder, model=model, draft=draft, quick=quick, slowness=slowness())
+
+
+def explain_step(
+    facts_file: Path | None,
+    files: Sequence[Path],
+    *,
+    settings: Sequence[str] = (),
+    what_if: Sequence[str] = (),
+    lab: Lab | None = None,
+    trial: str = "",
+) -> "tuple[Facts, Explanation]":
+    """Say where a step's time goes; starts nothing, and needs no lab but for ``trial``.
+
+    Args:
+        facts_file: Numbers that are known, as TOML.
+        files: Traces, logs and tables of other tools, found out by what stands in them.
+        settings: ``TABLE.KEY=VALUE`` over the facts file.
+        what_if: ``KEY=VALUE`` to suppose.
+        lab: Lab of the trial.
+        trial: Its id, or its hypothesis's name.
+
+    Raises:
+        UsageError: A file or a number is wrong.
+    """
+    from knowngood.readers.explaining import explain_files  # noqa: PLC0415
+    from knowngood.reason.steptime.trial import arms_of  # noqa: PLC0415
+
+    arms = None
+    if lab is not None and trial:
+        aliases, concurrency = load_engine(lab.config.server.engine).aliases, lab.config.workloads[0].concurrency
+        arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
+    logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
+    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)
 
 
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:

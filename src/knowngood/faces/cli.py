@@ -28,6 +28,7 @@ COMMANDS = {
     "report": "Everything in one HTML file.",
     "export": "The known-good as script, systemd unit or compose file, plus a patch.",
     "serve": "Start the known-good server in the foreground.",
+    "explain": "Where a step's milliseconds go, and what to try next; needs no lab.",
     "diagnose": "Root cause of a server's log; needs no lab.",
 }
 SEVERITY = (3, 5, 2, 1, 4, 0)
