@@ -95,7 +95,8 @@ Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` 
 """
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,
 `predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`, `requires`, `after` (names that must be decided
-first) and a list of `[[change]]` tables, applied all together or not at all. Each names its kind
+first) and a list of `[[change]]` tables, applied all together or not at all. Any may name a `group`, which
+[`isolate`](../how-to/isolate.md) never parts. Each names its kind
 ([pins and settings](../how-to/pins-and-settings.md)):
 """
 
