@@ -112,7 +112,8 @@ EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `
 `predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`,
 `proves = { log = "REGEX" }` or `{ metric = "NAME", above = 0 }` ([what shows that the change was
 reached](../explanation/effects.md#the-new-code-was-reached)), `requires`, `after` (names that must be decided first)
-and a list of `[[change]]` tables, applied all together or not at all. Each names its kind
+and a list of `[[change]]` tables, applied all together or not at all. Any may name a `group`, which
+[`isolate`](../how-to/isolate.md) never parts. Each names its kind
 ([pins and settings](../how-to/pins-and-settings.md)):
 """
 

@@ -25,16 +25,19 @@ from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis, LogRule
 from knowngood.model.events import Purpose
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.isolation import Kind
 from knowngood.model.launch import LaunchSpec
 from knowngood.plugins import engine_names, load_engine
 from knowngood.ports import Host, Load
-from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.fold import Isolation, LabState, Trial
+from knowngood.reason.items import Grain
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:  # a quick command must not wait for what it does not use
     from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
+    from knowngood.flow.isolate import Outline
     from knowngood.flow.preview import Preview
     from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
@@ -158,6 +161,31 @@ class Lab:
 
         table = self.config.verdict
         return due_check(self.state, self_test_every=table.self_test_every, champion_every=table.champion_every)
+
+    def plan_isolation(
+        self, hypothesis: Hypothesis, *, kind: Kind | None = None, grain: Grain | None = None
+    ) -> "Outline":
+        """Take a change set apart and say what finding its culprits costs; see ``flow.isolate.plan_isolation``."""
+        from knowngood.flow.isolate import plan_isolation  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return plan_isolation(self.bench(), hypothesis, kind=kind, grain=grain)
+
+    def isolate(self, outline: "Outline", *, confirm: bool = True) -> Isolation:
+        """Find the culprits of a change set; see ``flow.isolate.isolate``."""
+        from knowngood.flow.isolate import isolate  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return isolate(self.bench(), outline, confirm=confirm)
+
+    def write_experiment(self, hypothesis: Hypothesis, path: Path) -> tuple[Path, ...]:
+        """Write a hypothesis as a new experiment file, with the files that it names; returns all of them.
+
+        Raises:
+            UsageError: One stands there already, or cannot be written.
+        """
+        from knowngood.config.writing import experiment_files  # noqa: PLC0415
+        from knowngood.flow.files import write_new_files  # noqa: PLC0415
+
+        return write_new_files(path.parent, experiment_files(hypothesis, path.stem))
 
     def status(self) -> Status:
         """Say whether the host is at known-good. Starts nothing and changes nothing."""

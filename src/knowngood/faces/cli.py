@@ -18,6 +18,7 @@ COMMANDS = {
     "baseline": "Launch the known-good server, measure it against itself, record it.",
     "try": "Test each experiment file: keep it if it is proven better, else revert.",
     "check": "Have the engine check itself: an A/A trial, or all keeps against the original.",
+    "isolate": "Which member of a change set did it: launch parts of it until that is known.",
     "status": "Is the host at known-good?",
     "recover": "Bring the host back to known-good after a crash.",
     "undo": "Take the last keep back.",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from knowngood.faces.isolation import IsolationView, OutlineView
 from knowngood.faces.views import (
     BaselineView,
     CaptureView,
@@ -22,6 +23,7 @@ from knowngood.faces.views import (
     View,
 )
 from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.isolation import Culprit
 from knowngood.model.verdict import Verdict
 
 COLOURS = {
@@ -65,6 +67,10 @@ def render(view: View) -> str:
             return doctor(view)
         case CaptureView():
             return capture(view)
+        case IsolationView():
+            return isolation(view)
+        case OutlineView():
+            return outline(view)
         case _:
             return view.message
 
@@ -143,6 +149,7 @@ def tries(view: TriesView) -> str:
     lines += [f"{one.id}: {one.verdict.why}" for one in view.trials if one.verdict is not None]
     for one in view.trials:
         lines += [f"{one.id}: {line}" for line in guilt(one.diagnosis)] if one.diagnosis is not None else []
+    lines += [f"which member did it: {one.next}" for one in view.trials if one.next]
     lines += [click.style("not tried: ", fg="red") + error for error in view.errors]
     lines += [f"{one.id} {one.name}: {one.verdict.why}" for one in view.checks if one.verdict is not None]
     lines += [alarm(one) for one in view.alarms]
@@ -165,6 +172,7 @@ def trial(view: TrialView) -> str:
         lines.append(f"  {found.line.strip()}")
         lines += [f"remedy: {found.remedy}"] if found.remedy else []
         lines += guilt(found)
+    lines += [f"which member did it: {view.next}"] if view.next else []
     lines += [f"proof: {proof.member}: {proof.evidence}" for proof in view.proofs]
     if view.answers is not None:
         seen = view.answers
@@ -312,3 +320,67 @@ def doctor(view: DoctorView) -> str:
         lines.append("what can be detected: unknown before `knowngood baseline`")
     lines += [click.style("problem: ", fg="red") + problem for problem in view.problems]
     return "\n".join(line for line in lines if line)
+
+
+def isolation(view: IsolationView) -> str:
+    """Which member of a change set did it."""
+    state = f"{len(view.culprits)} of {len(view.items)} items left out" if view.done else "not finished"
+    lines = [f"{view.id}  {view.name}  {state} after {len(view.launches)} launches"]
+    lines += [blamed(one) for one in view.culprits]
+    if view.done and not view.culprits:
+        lines.append("the whole set runs: nothing is to be left out")
+    lines += [f"survives: {member}" for member in view.survivors if view.culprits]
+    rows = [
+        (
+            str(row.index + 1),
+            f"items {', '.join(str(item + 1) for item in row.items) or 'none'}",
+            row.outcome + ("" if row.counted else " (does not count)"),
+            row.why if row.value is None else f"{row.value:.4g}",
+        )
+        for row in view.launches
+    ]
+    named = [(f"item {number}", " + ".join(names)) for number, names in enumerate(view.items, 1)]
+    lines += [columns(named, indent="  "), columns(rows, indent="  ")]
+    lines += ["survivors against the baseline:", trial(view.trial)] if view.trial else []
+    lines += view.files
+    lines += [f"next: {view.next}"] if view.next else []
+    return "\n".join(line for line in lines if line)
+
+
+def blamed(one: Culprit) -> str:
+    """A culprit in one line."""
+    name = " + ".join(one.members)
+    if one.estimate is not None:
+        word = "hurts" if one.high is not None and one.high < 0 else "adds nothing that could be seen"
+        return f"{click.style('left out', fg='yellow', bold=True)}: {name} {word}: {effect_of(one)}"
+    if one.beside:
+        return (
+            f"{click.style('culprits', fg='red', bold=True)}: {name} together with {' + '.join(one.beside)}: {one.why}"
+        )
+    head = click.style("culprit", fg="red", bold=True) if one.alone else click.style("left out", fg="yellow", bold=True)
+    return f"{head}: {name} {'fails alone' if one.alone else 'fails with the rest'}: {one.why}"
+
+
+def effect_of(one: Culprit) -> str:
+    """What a culprit would add to the survivors."""
+    return f"{percent(one.estimate)} [{percent(one.low)}, {percent(one.high)}]"
+
+
+def outline(view: OutlineView) -> str:
+    """What an isolation would do and cost."""
+    what = "prevents the start" if view.kind == "failure" else "helps and which hurts"
+    lines = [f"{view.name}: which of {len(view.items)} items {what}"]
+    lines.append(columns([(f"item {at}", " + ".join(names)) for at, names in enumerate(view.items, 1)], indent="  "))
+    if view.kind == "failure":
+        lines.append(
+            f"about {view.expected_launches:.0f} launches if one is the culprit, {view.worst_launches} if two are"
+        )
+    else:
+        lines.append(f"{view.worst_launches} launches")
+    lines.append(f"about {view.expected_min:.0f} to {view.worst_min:.0f} min")
+    if not math.isnan(view.trial_worst_min):
+        lines.append(
+            f"then a trial of what survives: about {view.trial_expected_min:.0f} min if it changes nothing, "
+            f"at most {view.trial_worst_min:.0f} min"
+        )
+    return "\n".join(lines)

@@ -9,6 +9,7 @@ from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.evidence import AnswerCheck, Arm, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.isolation import Isolated, Kind, Outcome
 from knowngood.model.verdict import Verdict
 
 
@@ -137,6 +138,60 @@ class Overridden(Occurrence, frozen=True, kw_only=True, tag="overridden"):
     reason: str
 
 
+class IsolationStarted(Occurrence, frozen=True, kw_only=True, tag="isolation_started"):
+    """The search for the culprits of a change set began.
+
+    Attributes:
+        items: What is launched or left out as a whole: the pieces of each, in one line, the riskiest item last.
+        signature: The failure that is looked for; empty until the whole set was launched, and for an effect.
+        trial: Trial that failed or surprised; empty if there is none.
+        resumes: Isolation that was cut off and whose launches count here; empty for a fresh start.
+    """
+
+    isolation: str
+    hypothesis: Hypothesis
+    baseline: int
+    kind: Kind
+    items: tuple[tuple[str, ...], ...]
+    signature: str = ""
+    trial: str = ""
+    resumes: str = ""
+
+
+class SubsetLaunched(Occurrence, frozen=True, kw_only=True, tag="subset_launched"):
+    """Some items of an isolation were launched together.
+
+    Attributes:
+        index: Number of the launch in its isolation, from 0.
+        subset: Numbers of the items.
+        outcome: What came out.
+        launch: What was measured; None for a failure.
+        signature: What kind of failure it was.
+        why: What the failure said.
+        diagnosis: Why it failed.
+        log: Digest of the failed server's log.
+        counts: False if it was launched again because host or load were to blame.
+    """
+
+    isolation: str
+    index: int
+    subset: tuple[int, ...]
+    outcome: Outcome
+    launch: LaunchRecord | None = None
+    signature: str = ""
+    why: str = ""
+    diagnosis: Diagnosis | None = None
+    log: str = ""
+    counts: bool = True
+
+
+class IsolationEnded(Occurrence, frozen=True, kw_only=True, tag="isolation_ended"):
+    """The culprits are found."""
+
+    isolation: str
+    result: Isolated
+
+
 Event = (
     BaselineStarted
     | BaselineRecorded
@@ -151,4 +206,7 @@ Event = (
     | KeepUndone
     | Recovered
     | Overridden
+    | IsolationStarted
+    | SubsetLaunched
+    | IsolationEnded
 )

@@ -15,6 +15,8 @@ from knowngood.model.events import (
     BaselineStarted,
     Event,
     FindingRecorded,
+    IsolationEnded,
+    IsolationStarted,
     KeepUndone,
     LaunchFailed,
     LaunchMeasured,
@@ -22,12 +24,14 @@ from knowngood.model.events import (
     PairRepeated,
     Purpose,
     Recovered,
+    SubsetLaunched,
     TrialEnded,
     TrialStarted,
 )
 from knowngood.model.evidence import AnswerCheck, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.isolation import Isolated, Kind
 from knowngood.model.verdict import Verdict
 from knowngood.reason.findings import change_key
 
@@ -90,6 +94,36 @@ class BaselineRun(msgspec.Struct, frozen=True, kw_only=True):
     launches: tuple[LaunchRecord, ...] = ()
 
 
+class Isolation(msgspec.Struct, frozen=True, kw_only=True):
+    """One search for the culprits of a change set, as far as it went.
+
+    Attributes:
+        id: ``i0001``, unique in a lab.
+        hypothesis: What is taken apart.
+        baseline: Version of the baseline that it is taken apart on.
+        kind: Whether a failure or an effect is looked for.
+        items: What is launched or left out as a whole, in lines for people; the riskiest item last.
+        signature: The failure that is looked for.
+        trial: Trial that failed or surprised.
+        started_at: Unix time.
+        ended_at: Unix time; None while it runs or if it was cut off.
+        launches: All launches so far, those of an isolation that is gone on with included.
+        result: What was found; None until then.
+    """
+
+    id: str
+    hypothesis: Hypothesis
+    baseline: int
+    kind: Kind
+    items: tuple[tuple[str, ...], ...]
+    signature: str
+    trial: str
+    started_at: float
+    ended_at: float | None = None
+    launches: tuple[SubsetLaunched, ...] = ()
+    result: Isolated | None = None
+
+
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a lab knows.
 
@@ -100,6 +134,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         runs: Id to measuring of a baseline, in order.
         trials: Id to trial, in order.
         checks: Id (``c0001``) to self-test or champion check, in order.
+        isolations: Id to search for culprits, in order.
         findings: What was learned, oldest first.
         noise: A/A differences of ln(objective), oldest first.
         at: Unix time of the last event.
@@ -111,6 +146,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     runs: dict[str, BaselineRun] = {}
     trials: dict[str, Trial] = {}
     checks: dict[str, Trial] = {}
+    isolations: dict[str, Isolation] = {}
     findings: tuple[Finding, ...] = ()
     noise: tuple[float, ...] = ()
     at: float = 0.0
@@ -215,6 +251,32 @@ def step(state: LabState, event: Event) -> LabState:
             return recovered(state, event)
         case Overridden():
             return state
+        case IsolationStarted() | SubsetLaunched() | IsolationEnded():
+            return replace(state, isolations={**state.isolations, event.isolation: isolation_after(state, event)})
+        case _:
+            assert_never(event)
+
+
+def isolation_after(state: LabState, event: IsolationStarted | SubsetLaunched | IsolationEnded) -> Isolation:
+    """An isolation after one event of it."""
+    match event:
+        case IsolationStarted():
+            return Isolation(
+                id=event.isolation,
+                hypothesis=event.hypothesis,
+                baseline=event.baseline,
+                kind=event.kind,
+                items=event.items,
+                signature=event.signature,
+                trial=event.trial,
+                started_at=event.at,
+                launches=state.isolations[event.resumes].launches if event.resumes else (),
+            )
+        case SubsetLaunched():
+            now = state.isolations[event.isolation]
+            return replace(now, launches=(*now.launches, event))
+        case IsolationEnded():
+            return replace(state.isolations[event.isolation], ended_at=event.at, result=event.result)
         case _:
             assert_never(event)
 
