@@ -17,6 +17,7 @@ COMMANDS = {
     "doctor": "What this host is, what is missing, and what can be detected on it.",
     "baseline": "Launch the known-good server, measure it against itself, record it.",
     "try": "Test each experiment file: keep it if it is proven better, else revert.",
+    "race": "Find the best of many experiment files, or of a knob space, then try it.",
     "status": "Is the host at known-good?",
     "recover": "Bring the host back to known-good after a crash.",
     "undo": "Take the last keep back.",

@@ -35,7 +35,9 @@ from knowngood.reason.findings import learn
 from knowngood.reason.fold import Trial, resumable
 
 
-def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
+def run_trial(
+    bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "", held: bool = False
+) -> Trial:
     """Test a hypothesis against the baseline.
 
     Args:
@@ -43,6 +45,7 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         hypothesis: What to test.
         profile: How much evidence is wanted; empty means what the lab file says.
         override: Reason for trying a known dead end all the same; stored.
+        held: Whether the caller holds the host's lease already.
 
     Returns:
         The trial with its verdict. The host is at known-good, which after a keep includes the change set.
@@ -52,7 +55,8 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         Quarantined: Earlier work was cut off.
         RevertFailed: The host could not be brought back; it is quarantined.
     """
-    with bench.host.lease(purpose=f"trial of {hypothesis.name} in {bench.config.root}"):
+    purpose = f"trial of {hypothesis.name} in {bench.config.root}"
+    with contextlib.nullcontext() if held else bench.host.lease(purpose=purpose):
         require_known_good(bench)
         baseline = require_baseline(bench)
         require_no_drift(bench)

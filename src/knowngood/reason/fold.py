@@ -13,13 +13,17 @@ from knowngood.model.events import (
     BaselineFailed,
     BaselineRecorded,
     BaselineStarted,
+    CandidateProposed,
     Event,
     FindingRecorded,
     KeepUndone,
     LaunchFailed,
     LaunchMeasured,
+    LaunchRepeated,
     Overridden,
     PairRepeated,
+    RaceEnded,
+    RaceStarted,
     Recovered,
     TrialEnded,
     TrialStarted,
@@ -27,6 +31,7 @@ from knowngood.model.events import (
 from knowngood.model.evidence import AnswerCheck, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.race import Space, Standing, Values
 from knowngood.model.verdict import Verdict
 from knowngood.reason.findings import change_key
 
@@ -87,6 +92,62 @@ class BaselineRun(msgspec.Struct, frozen=True, kw_only=True):
     launches: tuple[LaunchRecord, ...] = ()
 
 
+class RaceRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One race of many candidates against one baseline version, as far as it went.
+
+    Attributes:
+        id: ``r0001``, unique in a lab.
+        key: Digest of all that was to be raced.
+        baseline: Version of the baseline.
+        profile: How much evidence is wanted of the confirming trial.
+        candidates: All that were raced, in the order they came in.
+        values: Candidate to its knob values, if a space proposed it.
+        left_out: Candidate to the reason why it was not raced.
+        space: Where proposals come from.
+        metrics: The two metrics of the Pareto view.
+        started_at: Unix time.
+        ended_at: Unix time; None while it runs or if it was cut off.
+        history: Launches that count, and those that yielded nothing, in order.
+        repeats: Launches that were thrown away, and why.
+        winner: Name of the candidate that goes into the confirming trial; empty if there is none.
+        why: How it ended.
+        standings: How each candidate came out.
+        cut_off: It did not get to its end.
+    """
+
+    id: str
+    key: str
+    baseline: int
+    profile: str
+    candidates: tuple[Hypothesis, ...] = ()
+    values: dict[str, Values] = {}
+    left_out: dict[str, str] = {}
+    space: Space | None = None
+    metrics: tuple[str, str]
+    started_at: float
+    ended_at: float | None = None
+    history: tuple[LaunchRecord | LaunchFailed, ...] = ()
+    repeats: tuple[LaunchRepeated, ...] = ()
+    winner: str = ""
+    why: str = ""
+    standings: tuple[Standing, ...] = ()
+    cut_off: bool = False
+
+    @property
+    def launches(self) -> tuple[LaunchRecord, ...]:
+        """Launches that count, in order."""
+        return tuple(one for one in self.history if isinstance(one, LaunchRecord))
+
+    @property
+    def failures(self) -> tuple[LaunchFailed, ...]:
+        """Launches that yielded nothing, in order."""
+        return tuple(one for one in self.history if isinstance(one, LaunchFailed))
+
+    def candidate(self, name: str) -> Hypothesis:
+        """The hypothesis of a candidate."""
+        return next(one for one in self.candidates if one.name == name)
+
+
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a lab knows.
 
@@ -96,6 +157,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         baselines: All of them, oldest first.
         runs: Id to measuring of a baseline, in order.
         trials: Id to trial, in order.
+        races: Id to race, in order.
         findings: What was learned, oldest first.
         noise: A/A differences of ln(objective), oldest first.
         at: Unix time of the last event.
@@ -106,22 +168,26 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     baselines: tuple[Baseline, ...] = ()
     runs: dict[str, BaselineRun] = {}
     trials: dict[str, Trial] = {}
+    races: dict[str, RaceRun] = {}
     findings: tuple[Finding, ...] = ()
     noise: tuple[float, ...] = ()
     at: float = 0.0
 
     @property
+    def everything(self) -> "tuple[BaselineRun | RaceRun | Trial, ...]":
+        """All that was ever measured."""
+        return (*self.runs.values(), *self.races.values(), *self.trials.values())
+
+    @property
     def unfinished(self) -> tuple[str, ...]:
-        """Ids of trials and baseline runs that began and did not end."""
-        runs = (run.id for run in self.runs.values() if run.ended_at is None)
-        return (*runs, *(trial.id for trial in self.trials.values() if trial.ended_at is None))
+        """Ids of trials, races and baseline runs that began and did not end."""
+        return tuple(one.id for one in self.everything if one.ended_at is None)
 
     @property
     def recent(self) -> tuple[LaunchRecord, ...]:
-        """Launches of the newest trial, or measuring of a baseline, that has any."""
-        runs = [run.launches for run in self.runs.values() if run.launches]
-        runs += [trial.launches for trial in self.trials.values() if trial.launches]
-        return max(runs, key=lambda launches: launches[-1].started_at, default=())
+        """Launches of the newest trial, race or measuring of a baseline that has any."""
+        found = (one.launches for one in self.everything if one.launches)
+        return max(found, key=lambda launches: launches[-1].started_at, default=())
 
     @property
     def ledger(self) -> tuple[LaunchRecord, ...]:
@@ -131,8 +197,12 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         here = self.baseline.version
         runs = (run.launches for run in self.runs.values() if run.baseline.version == here)
         trials = (trial.launches for trial in self.trials.values() if trial.baseline == here)
-        launches = [launch for group in (*runs, *trials) for launch in group if launch.arm == "baseline"]
-        return tuple(sorted(launches, key=lambda launch: launch.started_at))
+        races = (race.launches for race in self.races.values() if race.baseline == here)
+        launches = [launch for group in (*runs, *trials, *races) for launch in group if launch.arm == "baseline"]
+        # Who goes on with what was cut off took its launches over: they count once.
+        return tuple(
+            sorted({launch.started_at: launch for launch in launches}.values(), key=lambda one: one.started_at)
+        )
 
 
 def fold(events: Iterable[tuple[int, Event]], state: LabState | None = None) -> LabState:
@@ -178,8 +248,12 @@ def step(state: LabState, event: Event) -> LabState:
         case LaunchMeasured() if event.run in state.runs:
             run = state.runs[event.run]
             return replace(state, runs={**state.runs, run.id: replace(run, launches=(*run.launches, event.launch))})
+        case LaunchMeasured() if event.run in state.races:
+            return on_race(state, event.run, history=(*state.races[event.run].history, event.launch))
         case LaunchMeasured():
             return on_trial(state, event.run, launches=(*state.trials[event.run].launches, event.launch))
+        case LaunchFailed() if event.run in state.races:
+            return on_race(state, event.run, history=(*state.races[event.run].history, event))
         case LaunchFailed() if event.run in state.trials:
             return on_trial(state, event.run, failures=(*state.trials[event.run].failures, event))
         case LaunchFailed():
@@ -200,8 +274,44 @@ def step(state: LabState, event: Event) -> LabState:
             return recovered(state, event)
         case Overridden():
             return state
+        case RaceStarted() | CandidateProposed() | LaunchRepeated() | RaceEnded():
+            return step_race(state, event)
         case _:
             assert_never(event)
+
+
+def step_race(state: LabState, event: RaceStarted | CandidateProposed | LaunchRepeated | RaceEnded) -> LabState:
+    """State after an event that only races have."""
+    match event:
+        case RaceStarted():
+            return replace(state, races={**state.races, event.race: race_of(state, event)})
+        case CandidateProposed():
+            race, one = state.races[event.race], event.hypothesis
+            values = {**race.values, one.name: event.values}
+            return on_race(state, event.race, candidates=(*race.candidates, one), values=values)
+        case LaunchRepeated():
+            return on_race(state, event.run, repeats=(*state.races[event.run].repeats, event))
+        case RaceEnded():
+            fields = ("why", "winner", "standings", "cut_off")
+            return on_race(state, event.race, ended_at=event.at, **{name: getattr(event, name) for name in fields})
+
+
+def race_of(state: LabState, event: RaceStarted) -> RaceRun:
+    """A race at its beginning, with all that it takes over from the one that it goes on with."""
+    before = state.races[event.resumes] if event.resumes else None
+    return RaceRun(
+        id=event.race,
+        key=event.key,
+        baseline=event.baseline,
+        profile=event.profile,
+        candidates=before.candidates if before else event.candidates,
+        values=before.values if before else {},
+        left_out=event.left_out,
+        space=event.space,
+        metrics=event.metrics,
+        started_at=event.at,
+        history=before.history if before else (),
+    )
 
 
 def whole_pairs(trial: Trial) -> tuple[LaunchRecord, ...]:
@@ -233,6 +343,24 @@ def resumable(state: LabState, hypothesis: Hypothesis, *, profile: str) -> str:
     return ""
 
 
+def same_race(state: LabState, key: str) -> RaceRun | None:
+    """The newest race of the same line-up against the baseline as it stands; None if there is none."""
+    here = state.baseline.version if state.baseline else 0
+    races = (race for race in reversed(state.races.values()) if race.key == key and race.baseline == here)
+    return next(races, None)
+
+
+def confirmation(state: LabState, race: RaceRun) -> Trial | None:
+    """The newest trial of a race's winner since the race ended; None if there is none."""
+    if not race.winner or race.ended_at is None:
+        return None
+    key = change_key(race.candidate(race.winner).changes)
+    for trial in reversed(state.trials.values()):
+        if trial.started_at >= race.ended_at and change_key(trial.hypothesis.changes) == key:
+            return trial
+    return None
+
+
 def recovered(state: LabState, event: Recovered) -> LabState:
     """Whatever was under way has ended without a verdict of its own."""
     runs = {k: replace(v, ended_at=event.at) if v.ended_at is None else v for k, v in state.runs.items()}
@@ -240,7 +368,11 @@ def recovered(state: LabState, event: Recovered) -> LabState:
     trials = {
         k: replace(v, ended_at=event.at, verdict=cut) if v.ended_at is None else v for k, v in state.trials.items()
     }
-    return replace(state, runs=runs, trials=trials)
+    races = {
+        k: replace(v, ended_at=event.at, why=cut.why, cut_off=True) if v.ended_at is None else v
+        for k, v in state.races.items()
+    }
+    return replace(state, runs=runs, trials=trials, races=races)
 
 
 def advance(state: LabState, baseline: Baseline) -> LabState:
@@ -251,6 +383,11 @@ def advance(state: LabState, baseline: Baseline) -> LabState:
 def on_trial(state: LabState, trial: str, **fields: object) -> LabState:
     """State with some fields of one trial replaced."""
     return replace(state, trials={**state.trials, trial: replace(state.trials[trial], **fields)})
+
+
+def on_race(state: LabState, race: str, **fields: object) -> LabState:
+    """State with some fields of one race replaced."""
+    return replace(state, races={**state.races, race: replace(state.races[race], **fields)})
 
 
 def flatten(noise: dict[str, tuple[float, ...]]) -> tuple[float, ...]:
