@@ -12,7 +12,7 @@ from knowngood.reason.track import Floats
 
 pytestmark = pytest.mark.sim
 
-RACES = 1000
+RACES = 600
 WORTHWHILE = 0.02
 # The study's machine: launches differ by 2.25 %, nothing drifts, nothing goes wrong.
 STEADY = Machine(launch_cv=(0.0225, 0.0225), run_cv=(0.0, 0.0), drift_sd=0.0, outliers=0.0)
@@ -40,7 +40,7 @@ def race_and_confirm(effects: Floats, machine: Machine, memory: Memory = Memory(
     )
 
 
-@pytest.mark.parametrize(("candidates", "launches", "lost"), [(8, 27, 0.011), (16, 38, 0.010), (32, 55, 0.008)])
+@pytest.mark.parametrize(("candidates", "launches", "lost"), [(8, 27, 0.012), (16, 38, 0.012), (32, 55, 0.009)])
 @pytest.mark.parametrize("machine", [STEADY, TYPICAL, Machine()], ids=["steady", "typical", "mixed"])
 def test_the_best_of_many_is_found_with_few_launches(
     candidates: int, launches: float, lost: float, machine: Machine
