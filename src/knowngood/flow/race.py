@@ -115,7 +115,7 @@ def is_unconfirmed(bench: Bench, race: RaceRun) -> bool:
 def confirm(bench: Bench, race: RaceRun) -> Trial:
     """Try the winner, as if nothing were known of it."""
     bench.show.note(f"{race.winner} won; now the trial that has to prove it")
-    return run_trial(bench, race.candidate(race.winner), profile=race.profile, held=True)
+    return run_trial(bench, race.candidate(race.winner), profile=race.profile, leased=True)
 
 
 def close(bench: Bench, race: str, error: BaseException) -> None:

@@ -36,7 +36,7 @@ from knowngood.reason.fold import Trial, resumable
 
 
 def run_trial(
-    bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "", held: bool = False
+    bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "", leased: bool = False
 ) -> Trial:
     """Test a hypothesis against the baseline.
 
@@ -45,7 +45,7 @@ def run_trial(
         hypothesis: What to test.
         profile: How much evidence is wanted; empty means what the lab file says.
         override: Reason for trying a known dead end all the same; stored.
-        held: Whether the caller holds the host's lease already.
+        leased: The caller holds the host's lease.
 
     Returns:
         The trial with its verdict. The host is at known-good, which after a keep includes the change set.
@@ -56,7 +56,7 @@ def run_trial(
         RevertFailed: The host could not be brought back; it is quarantined.
     """
     purpose = f"trial of {hypothesis.name} in {bench.config.root}"
-    with contextlib.nullcontext() if held else bench.host.lease(purpose=purpose):
+    with contextlib.nullcontext() if leased else bench.host.lease(purpose=purpose):
         require_known_good(bench)
         baseline = require_baseline(bench)
         require_no_drift(bench)
