@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from knowngood import errors
-from knowngood.config import experiment, lab
+from knowngood.config import experiment, lab, space
 from knowngood.faces.cli import COMMANDS, cli
 from knowngood.model.steptime import Facts
 from knowngood.model.workload import Lengths, Slo, Workload
@@ -36,7 +36,7 @@ def cli_page() -> str:
         lines += [f"\n## knowngood {name}\n", f"{command.help}\n", "```", command.get_usage(context), "```\n"]
         lines += ["| option | meaning |", "| --- | --- |"]
         lines += [f"| `{flags}` | {text} |" for flags, text in options(command, context)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 EXITS = {
@@ -73,18 +73,12 @@ def files_page() -> str:
         "[lease]": lab.LeaseTable,
     }
     for title, struct in tables.items():
-        lines += [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |"]
-        meanings = attributes(struct)
-        lines += [
-            f"| `{field.name}` | {default(field)} | {meanings.get(field.name, '')} |"
-            for field in msgspec.structs.fields(struct)
-        ]
-        lines.append("")
+        lines += keys(title, struct)
     lines.append(GUARDS)
     lines += ["## Experiment files\n", EXPERIMENT]
     lines += ["| kind | further keys |", "| --- | --- |"]
     lines += [
-        f"| `{kind}` | {', '.join(f'`{key}`' for key in keys)} |" for kind, keys in experiment.CHANGE_KEYS.items()
+        f"| `{kind}` | {', '.join(f'`{key}`' for key in others)} |" for kind, others in experiment.CHANGE_KEYS.items()
     ]
     lines += ["", FACTS]
     for field in msgspec.structs.fields(Facts):
@@ -95,9 +89,22 @@ def files_page() -> str:
             for one in msgspec.structs.fields(field.type)
         ]
         lines.append("")
-    return "\n".join(lines) + "\n"
+    lines += ["\n## Space files\n", SPACE, *keys("At the top", space.SpaceTable), *keys("[[knob]]", space.KnobTable)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
+def keys(title: str, struct: type[Any]) -> list[str]:
+    """One table of keys."""
+    meanings = attributes(struct)
+    rows = [
+        f"| `{field.name}` | {default(field)} | {meanings.get(field.name, '')} |"
+        for field in msgspec.structs.fields(struct)
+    ]
+    return [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |", *rows, ""]
+
+
+SPACE = """One file is one space: knobs that are varied together ([how to race](../how-to/race.md)).
+"""
 GUARDS = """### [guards]
 
 Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`;
@@ -155,7 +162,7 @@ def errors_page() -> str:
         if issubclass(kind, errors.KnowngoodError):
             text = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].replace("``", "`")
             lines.append(f"| `{name}` | {kind.exit_status} | {text} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":

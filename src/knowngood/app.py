@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from knowngood.config.experiment import load_experiment
-from knowngood.config.lab import LabConfig, find_lab, load_lab
+from knowngood.config.lab import LabConfig, better_direction, find_lab, load_lab
 from knowngood.config.rules import lab_rules
 from knowngood.config.values import seconds
 from knowngood.errors import NotFound, UsageError
@@ -29,16 +29,19 @@ from knowngood.model.isolation import Kind
 from knowngood.model.launch import LaunchSpec
 from knowngood.plugins import engine_names, load_engine
 from knowngood.ports import Host, Load
-from knowngood.reason.fold import Isolation, LabState, Trial
+from knowngood.reason.fold import Isolation, LabState, RaceRun, Trial
 from knowngood.reason.items import Grain
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:  # a quick command must not wait for what it does not use
+    from knowngood.config.space import LineUp
     from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
+    from knowngood.flow.field import RacePreview
     from knowngood.flow.isolate import Outline
     from knowngood.flow.preview import Preview
+    from knowngood.model.race import Point
     from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
     from knowngood.reason.steptime.explain import Explanation
@@ -186,6 +189,28 @@ class Lab:
         from knowngood.flow.files import write_new_files  # noqa: PLC0415
 
         return write_new_files(path.parent, experiment_files(hypothesis, path.stem))
+
+    def race(
+        self, line_up: "LineUp", *, metrics: tuple[str, str] | None = None, profile: str = ""
+    ) -> tuple[RaceRun, Trial | None]:
+        """Race candidates, then try the winner; see ``flow.race.run_race``."""
+        from knowngood.flow.race import run_race  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return run_race(self.bench(), line_up, metrics=metrics, profile=profile)
+
+    def preview_race(self, line_up: "LineUp", *, profile: str = "") -> "RacePreview":
+        """Say what a race would do and cost; see ``flow.field.preview_race``."""
+        from knowngood.flow.field import preview_race  # noqa: PLC0415
+
+        return preview_race(self.bench(), line_up, profile=profile)
+
+    def pareto(self, race: RaceRun, metrics: tuple[str, str] | None = None) -> "tuple[Point, ...]":
+        """Place everything that was raced in two metrics; see ``reason.pareto.pareto``."""
+        from knowngood.reason.pareto import pareto  # noqa: PLC0415
+
+        x, y = metrics or race.metrics
+        lower = (better_direction(x) == "lower", better_direction(y) == "lower")
+        return pareto(race.launches, (x, y), workload=self.config.workloads[0].name, lower_is_better=lower)
 
     def status(self) -> Status:
         """Say whether the host is at known-good. Starts nothing and changes nothing."""

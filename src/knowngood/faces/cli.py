@@ -19,6 +19,7 @@ COMMANDS = {
     "try": "Test each experiment file: keep it if it is proven better, else revert.",
     "check": "Have the engine check itself: an A/A trial, or all keeps against the original.",
     "isolate": "Which member of a change set did it: launch parts of it until that is known.",
+    "race": "Find the best of many experiment files, or of a knob space, then try it.",
     "status": "Is the host at known-good?",
     "recover": "Bring the host back to known-good after a crash.",
     "undo": "Take the last keep back.",

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from knowngood.errors import UsageError
-from knowngood.faces.text import columns
+from knowngood.faces.layout import columns
 from knowngood.faces.views import View
 from knowngood.model.steptime import Facts
 from knowngood.reason.steptime.budget import Budget

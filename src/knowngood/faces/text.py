@@ -1,11 +1,12 @@
 """Views as text for people: plain lines, aligned columns, colour where the terminal has it."""
 
 import math
-from collections.abc import Sequence
 
 import click
 
 from knowngood.faces.isolation import IsolationView, OutlineView
+from knowngood.faces.layout import columns, percent
+from knowngood.faces.races import RacePlanView, RaceView, plan_text, race_text
 from knowngood.faces.views import (
     BaselineView,
     CaptureView,
@@ -71,6 +72,10 @@ def render(view: View) -> str:
             return isolation(view)
         case OutlineView():
             return outline(view)
+        case RaceView():
+            return race_text(view, "  ".join(cell for cell in headline(view.trial) if cell) if view.trial else "")
+        case RacePlanView():
+            return plan_text(view)
         case _:
             return view.message
 
@@ -78,28 +83,6 @@ def render(view: View) -> str:
 def paint(word: str) -> str:
     """A verdict's word in its colour."""
     return click.style(word, fg=COLOURS.get(word), bold=True)
-
-
-def percent(value: float | None) -> str:
-    """A ratio minus one as a signed percentage; a dash for None."""
-    if value is None:
-        return "–"
-    if value >= 1:
-        return f"×{1 + value:.2f}"
-    return f"{value:+.1%}"
-
-
-def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
-    """Rows as aligned columns; the last column is ragged."""
-    if not rows:
-        return ""
-    plain = [[click.unstyle(cell) for cell in row] for row in rows]
-    widths = [max(len(row[at]) for row in plain) for at in range(len(rows[0]))]
-    lines: list[str] = []
-    for row, bare in zip(rows, plain, strict=True):
-        cells = [cell + " " * (width - len(naked)) for cell, naked, width in zip(row, bare, widths, strict=True)]
-        lines.append((indent + "  ".join(cells)).rstrip())
-    return "\n".join(lines)
 
 
 def effect(verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from knowngood.errors import Refused, UsageError
 from knowngood.flow.bench import Bench
-from knowngood.flow.doctor import launch_seconds
+from knowngood.flow.cost import launch_seconds
 from knowngood.flow.journal import plan_edits
 from knowngood.flow.managed import known_files
 from knowngood.flow.preflight import plan_trial, require_baseline, require_known_good, require_no_drift

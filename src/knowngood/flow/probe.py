@@ -16,7 +16,7 @@ from knowngood.model.events import SubsetLaunched
 from knowngood.model.evidence import LaunchRecord
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Outcome, Subset
-from knowngood.reason.diagnose import blame
+from knowngood.reason.blame import blame
 from knowngood.reason.fold import Isolation
 from knowngood.reason.items import Item, signature, subset
 from knowngood.reason.load import foreign_load, is_unlike
@@ -132,7 +132,7 @@ class Probe:
             return msgspec.structs.replace(done, outcome="unresolved", signature=signature(why, None), why=why), ""
         slot = Slot(lab=lab_prefix(self.bench), run=self.name, arm="candidate", index=index, pair=0)
         try:
-            launch = measure_launch(self.bench, arms, slot, again=again, on_ready=lambda _: None)
+            launch = measure_launch(self.bench, arms, slot, again=again, on_measured=lambda _server, _launch: None)
         except (LaunchError, CheckFailed, LoadError) as error:
             return self.failed(done, error, changes, slot), infrastructure(error)
         return msgspec.structs.replace(done, launch=launch), self.disturbed(launch) if steady else ""

@@ -10,6 +10,7 @@ from knowngood.model.evidence import AnswerCheck, Arm, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Isolated, Kind, Outcome
+from knowngood.model.race import Space, Standing, Values
 from knowngood.model.verdict import Verdict
 
 
@@ -68,14 +69,14 @@ class TrialStarted(Occurrence, frozen=True, kw_only=True, tag="trial_started"):
 
 
 class LaunchMeasured(Occurrence, frozen=True, kw_only=True, tag="launch_measured"):
-    """One launch of trial or baseline run ``run`` was measured."""
+    """One launch of trial, race or baseline run ``run`` was measured."""
 
     run: str
     launch: LaunchRecord
 
 
 class LaunchFailed(Occurrence, frozen=True, kw_only=True, tag="launch_failed"):
-    """A launch did not yield a measurement; ``log`` is the digest of its log."""
+    """A launch did not yield a measurement; ``log`` is the digest of its log, ``candidate`` its name in a race."""
 
     run: str
     arm: Arm
@@ -83,6 +84,7 @@ class LaunchFailed(Occurrence, frozen=True, kw_only=True, tag="launch_failed"):
     why: str
     diagnosis: Diagnosis | None = None
     log: str = ""
+    candidate: str = ""
 
 
 class PairRepeated(Occurrence, frozen=True, kw_only=True, tag="pair_repeated"):
@@ -192,6 +194,54 @@ class IsolationEnded(Occurrence, frozen=True, kw_only=True, tag="isolation_ended
     result: Isolated
 
 
+class RaceStarted(Occurrence, frozen=True, kw_only=True, tag="race_started"):
+    """A race began: from here on it must end, or be ended by ``recover``.
+
+    Attributes:
+        key: Digest of all that was to be raced: the same line-up is recognised by it.
+        candidates: Those that are in it from the start; a space adds its proposals later.
+        left_out: Candidate to the reason why it is not raced.
+        metrics: The two metrics of its Pareto view.
+        resumes: Race that was cut off and whose launches count here; empty for a fresh start.
+    """
+
+    race: str
+    key: str
+    baseline: int
+    profile: str
+    candidates: tuple[Hypothesis, ...] = ()
+    left_out: dict[str, str] = {}
+    space: Space | None = None
+    metrics: tuple[str, str]
+    resumes: str = ""
+
+
+class CandidateProposed(Occurrence, frozen=True, kw_only=True, tag="candidate_proposed"):
+    """A knob space yielded one more candidate; ``values`` are those of the knobs that take part."""
+
+    race: str
+    hypothesis: Hypothesis
+    values: Values
+
+
+class LaunchRepeated(Occurrence, frozen=True, kw_only=True, tag="launch_repeated"):
+    """A launch of race ``run`` was thrown away, because a host condition was unlike that of the others."""
+
+    run: str
+    launch: LaunchRecord
+    why: str
+
+
+class RaceEnded(Occurrence, frozen=True, kw_only=True, tag="race_ended"):
+    """A race is over; ``winner`` is empty if nobody won, ``cut_off`` tells that it did not get to its end."""
+
+    race: str
+    why: str
+    winner: str = ""
+    standings: tuple[Standing, ...] = ()
+    cut_off: bool = False
+
+
 Event = (
     BaselineStarted
     | BaselineRecorded
@@ -209,4 +259,8 @@ Event = (
     | IsolationStarted
     | SubsetLaunched
     | IsolationEnded
+    | RaceStarted
+    | CandidateProposed
+    | LaunchRepeated
+    | RaceEnded
 )

@@ -76,6 +76,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         proofs: Effect proofs, one a member (candidate only).
         log: Digest of the server's log.
         rss_mb: Largest resident memory of the server's process group seen, in MB.
+        candidate: Name of the candidate, where there are many; empty for the baseline, and in a trial.
     """
 
     arm: Arm
@@ -89,6 +90,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     proofs: tuple[Proof, ...] = ()
     log: str = ""
     rss_mb: float = 0.0
+    candidate: str = ""
 
 
 class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,6 +67,15 @@ def dead_end(findings: Sequence[Finding], changes: ChangeSet, facts: Mapping[str
     return None
 
 
+def dead_ends(findings: Sequence[Finding], facts: Mapping[str, str]) -> tuple[str, ...]:
+    """Keys of all change sets that are dead ends on a host; see ``dead_end``."""
+    return tuple(
+        finding.change_key
+        for finding in findings
+        if finding.sign == "impossible" and all(facts.get(name) == value for name, value in finding.scope.items())
+    )
+
+
 def learn(
     *,
     number: int,

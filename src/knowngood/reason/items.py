@@ -8,7 +8,7 @@ import msgspec
 
 from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting, describe
 from knowngood.model.diagnosis import Diagnosis
-from knowngood.reason.diagnose import blame
+from knowngood.reason.blame import GUILTY, blame
 from knowngood.reason.edits import HUNK, FilePatch, Hunk, join, parse_diff
 
 Grain = Literal["member", "file", "hunk"]
@@ -197,7 +197,8 @@ def suspects(items: Sequence[Item], changes: ChangeSet, diagnosis: Diagnosis | N
     """Numbers of the items that the log of the whole set's failure names; none without a diagnosis."""
     if diagnosis is None:
         return frozenset()
-    named = {number for number, member in enumerate(changes.members) if blame(diagnosis, [member]).member}
+    guilty = {one.member for one in blame(diagnosis, changes.members).suspects if one.sure > GUILTY}
+    named = {number for number, member in enumerate(changes.members) if describe(member) in guilty}
     return frozenset(at for at, item in enumerate(items) if any(piece.member in named for piece in item.pieces))
 
 
