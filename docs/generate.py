@@ -68,7 +68,9 @@ def files_page() -> str:
         "[[workload]] slo": Slo,
         "[objective]": lab.ObjectiveTable,
         "[verdict]": lab.VerdictTable,
+        "[host_guard]": lab.HostGuardTable,
         "[answers]": lab.AnswersTable,
+        "[accuracy]": lab.AccuracyTable,
         "[lease]": lab.LeaseTable,
     }
     for title, struct in tables.items():
@@ -90,8 +92,10 @@ def files_page() -> str:
 
 GUARDS = """### [guards]
 
-Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`;
-`answers` to `"same"`, `"equivalent"` (only numerical near ties may differ) or `"off"`.
+Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`; `memory` to
+the largest growth of the server's memory (`"2%"` if not given) or `"off"`; `answers` to `"same"`, `"equivalent"` (only
+numerical near ties may differ), `"accuracy"` (the command in `[accuracy]` says what is right) or `"off"`.
+[What each guard does](../explanation/guards.md).
 """
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,
 `predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`, `requires`, `after` (names that must be decided

@@ -33,3 +33,8 @@ class Command:
     def prove(self, change: Change, observed: Observed) -> Proof:
         """Whether a member reached the process; the program itself tells nothing that is standardised."""
         return prove_by_process(change, observed, aliases=self.aliases)
+
+    def acceptance_length(self, observed: Observed) -> float | None:
+        """None: what a program tells are its metrics."""
+        del observed
+        return None

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from knowngood.engines.program import require_program
 from knowngood.engines.proofs import prove_by_process
 from knowngood.engines.python_rules import RULES
+from knowngood.engines.speculation import acceptance_length
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.evidence import Proof
@@ -33,3 +34,7 @@ class OpenAI:
     def prove(self, change: Change, observed: Observed) -> Proof:
         """Whether a member reached the process; the server itself tells nothing that is standardised."""
         return prove_by_process(change, observed, aliases=self.aliases)
+
+    def acceptance_length(self, observed: Observed) -> float | None:
+        """Tokens per verification under speculation; None if nothing was drafted, or nobody tells."""
+        return acceptance_length(observed)

@@ -26,22 +26,23 @@ class AnswerDesk:
         bench: The lab's tools.
         prompts: What is asked.
         version: Version of the baseline; its answers are asked for once and kept.
+        known: What an earlier part of this trial found; None for nothing.
     """
 
-    def __init__(self, bench: Bench, prompts: Sequence[str], *, version: int) -> None:
+    def __init__(self, bench: Bench, prompts: Sequence[str], *, version: int, known: AnswerCheck | None = None) -> None:
         self.bench = bench
         self.prompts = prompts
         self.kept = bench.scratch.parent / f"answers-v{version}.json"
         self.theirs: tuple[Answer, ...] | None = None
-        self.result: AnswerCheck | None = None
+        self.result = known
 
     @property
     def wanted(self) -> bool:
         """Whether the lab wants answers to be compared at all."""
-        return self.bench.config.answers_mode != "off" and self.bench.engine.readiness is not None
+        return self.bench.config.compared_as is not None and self.bench.engine.readiness is not None
 
     def visit(self, server: Server, arm: Arm) -> None:
-        """Ask a server that has just become ready, if its answers are still missing.
+        """Ask a server that was measured, if its answers are still missing.
 
         Raises:
             LoadError: It does not answer.

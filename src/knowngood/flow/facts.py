@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from knowngood.config.lab import LabConfig
 from knowngood.errors import HostError
+from knowngood.model.baseline import Baseline
 from knowngood.model.launch import flag_values
 from knowngood.ports import Host
 
+MEASURE_ANEW = "run `knowngood baseline` to measure anew"
+SAME = {"kernel": "the kernel", "driver": "the accelerators' driver", "cpu": "the CPU", "cores": "the number of cores"}
+"""Facts that decide how fast a host is, and how they are called."""
 MODEL_FLAGS = ("-m", "--model", "--model-path", "--served-model-name")
 BUILD = re.compile(r"build[_ ]info[\"': ]+([^\"\s,]+)|build: (\S+)")
 
@@ -43,6 +47,7 @@ FACTS: Mapping[str, Fact] = {
     "cores": Fact("/proc/cpuinfo", core_count),
     "memory_mb": Fact("/proc/meminfo", memory_mb),
     "kernel": Fact("/proc/sys/kernel/osrelease", str.strip),
+    "driver": Fact("/sys/module/nvidia/version", str.strip),
 }
 
 
@@ -58,6 +63,15 @@ def host_facts(host: Host) -> dict[str, str]:
         if value:
             found[name] = value
     return found
+
+
+def changed_since(baseline: Baseline, facts: Mapping[str, str]) -> str:
+    """Say in what a host is another one than a baseline was measured on; empty if it is the same, or nobody knows."""
+    return "; ".join(
+        f"{called} changed since the baseline: {baseline.facts[name]} became {facts[name]}"
+        for name, called in SAME.items()
+        if name in facts and name in baseline.facts and facts[name] != baseline.facts[name]
+    )
 
 
 def server_facts(config: LabConfig, pages: Mapping[str, str], log: str) -> dict[str, str]:

@@ -1,14 +1,14 @@
 """One launch, measured: edits on the host, server ready, effects proven, workloads run, everything back."""
 
 import hashlib
-import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
+from knowngood.config.lab import GOODPUT
 from knowngood.errors import CheckFailed, LoadError, Refused
 from knowngood.flow.bench import Bench
 from knowngood.flow.journal import applied
@@ -16,12 +16,21 @@ from knowngood.flow.pins import seen_versions
 from knowngood.flow.preflight import Arms
 from knowngood.flow.server import Server, died, launched
 from knowngood.flow.settings import tuned
-from knowngood.model.evidence import Arm, CpuReading, LaunchRecord, Proof, RunRecord
+from knowngood.flow.window import Window
+from knowngood.model.evidence import Arm, LaunchRecord, Proof, RunRecord
 from knowngood.model.workload import Workload
+from knowngood.ports import Observed
 
 INTERRUPTIONS = 2
 Again = Callable[[Sequence[float]], bool]
 """Whether the objective must be run once more in this launch, given its values so far."""
+Visit = Callable[[Server], None]
+"""What is done with a running server beside measuring it."""
+
+
+def pass_by(server: Server) -> None:
+    """Do nothing with it."""
+    del server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,44 +50,8 @@ class Slot:
         return f"{self.lab}{self.run}-{self.index:02d}-{self.arm}"
 
 
-@dataclass(slots=True)
-class Window:
-    """CPU counters at the edges of a measured window.
-
-    Attributes:
-        read: Reads the host's counters.
-        is_here: Whether what we use is among them.
-        has_client: Whether what the benchmark client uses is.
-        edges: Host's counters, and our own CPU seconds, at start and end.
-    """
-
-    read: Callable[[], CpuReading]
-    is_here: bool = True
-    has_client: bool = True
-    edges: list[tuple[CpuReading, float]] = field(default_factory=list[tuple[CpuReading, float]])
-
-    def mark(self) -> None:
-        """Read the counters now: once at the start of the window, once at its end."""
-        own = os.times()
-        self.edges.append((self.read(), own.user + own.system))
-
-    def settle(self, run: RunRecord) -> RunRecord:
-        """Return the run with its CPU figures filled in."""
-        if len(self.edges) < len(("start", "end")):
-            return run
-        (first, own_first), (last, own_last) = self.edges[0], self.edges[-1]
-        seconds = max(last.at - first.at, 1e-9)
-        server_s = last.server_s - first.server_s
-        ours_s = own_last - own_first if self.is_here else 0.0
-        ours_s += run.metrics.get("client_cpu_s", 0.0) if self.has_client else 0.0
-        foreign = max(0.0, (last.busy_s - first.busy_s - server_s - ours_s) / seconds)
-        per_request = server_s / run.requests if run.requests else 0.0
-        metrics = {**run.metrics, "server_cpu_s_per_request": per_request, "foreign_cores": foreign}
-        return msgspec.structs.replace(run, metrics=metrics, foreign_cores=foreign, server_cpu_s=server_s)
-
-
 def measure_launch(
-    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_ready: Callable[[Server], None]
+    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_ready: Visit = pass_by, on_measured: Visit = pass_by
 ) -> LaunchRecord:
     """Start one arm, measure it and bring the host back.
 
@@ -88,6 +61,7 @@ def measure_launch(
         slot: Which arm, and where in the trial.
         again: Whether the objective must be run once more in this launch.
         on_ready: Called once the server is ready, before it is measured.
+        on_measured: Called once it was measured. What takes long belongs here: both arms are measured at the same age.
 
     Returns:
         The launch; its log and raw samples are artifacts already.
@@ -108,8 +82,9 @@ def measure_launch(
     ):
         on_ready(server)
         runs = run_workloads(bench, server, slot, again=again)
-        proofs = prove(bench, server, arms) if is_candidate else ()
-        rss_mb = server.process.inspect().rss_mb
+        observed = observe(bench, server, arms)
+        proofs = prove(bench, arms, observed) if is_candidate else ()
+        on_measured(server)
     objective = bench.config.workloads[0].name
     return LaunchRecord(
         arm=slot.arm,
@@ -122,7 +97,9 @@ def measure_launch(
         value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
         proofs=proofs,
         log=bench.artifacts.put(server.log),
-        rss_mb=rss_mb,
+        rss_mb=observed.inside.rss_mb,
+        acceptance_length=bench.engine.acceptance_length(observed),
+        packages=observed.inside.packages,
     )
 
 
@@ -170,8 +147,12 @@ def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
     out = bench.scratch / f"{slot.name}-{workload.name}-{number}.jsonl.gz"
     is_here = bench.host.is_here
     window = Window(
-        read=server.process.cpu, is_here=is_here, has_client=is_here or bench.config.host.load_from == "host"
+        process=server.process,
+        age=lambda: bench.now() - server.started_at - server.ready_s,
+        is_here=is_here,
+        has_client=is_here or bench.config.host.load_from == "host",
     )
+    window.open()
     step = f"launch {slot.index + 1} ({slot.arm}): {workload.name}"
     try:
         run = bench.load.measure(
@@ -215,22 +196,30 @@ def value_of(bench: Bench, run: RunRecord) -> float:
         known = ", ".join(sorted(run.metrics))
         raise LoadError(f"the run has no metric {metric!r}", hint=f"set [objective] metric to one of: {known}")
     if not value > 0:
-        raise LoadError(f"{metric} is {value}", hint="effects are ratios: the objective must be above zero")
+        hint = "effects are ratios: the objective must be above zero"
+        if metric == GOODPUT:
+            hint = f"no request kept the limits of the workload's slo; {hint}"
+        raise LoadError(f"{metric} is {value}", hint=hint)
     return value
 
 
-def prove(bench: Bench, server: Server, arms: Arms) -> tuple[Proof, ...]:
+def observe(bench: Bench, server: Server, arms: Arms) -> Observed:
+    """Look at a server that was measured from all sides."""
+    files = {edit.path: "" if edit.after is None else hashlib.sha256(edit.after).hexdigest() for edit in arms.edits}
+    return server.observe(bench, files)
+
+
+def prove(bench: Bench, arms: Arms, observed: Observed) -> tuple[Proof, ...]:
     """Prove every member of the change set to be in force.
 
     Raises:
         CheckFailed: A member is not; the facts hold all proofs.
     """
-    files = {edit.path: "" if edit.after is None else hashlib.sha256(edit.after).hexdigest() for edit in arms.edits}
     observed = msgspec.structs.replace(
-        server.observe(bench, files),
+        observed,
         settings=read_settings(bench, arms),
         overlay=arms.overlay.folder if arms.overlay else "",
-        pins=seen_versions(bench, arms.overlay, arms.changes, server.process.inspect()),
+        pins=seen_versions(bench, arms.overlay, arms.changes, observed.inside),
     )
     proofs = tuple(bench.engine.prove(member, observed) for member in arms.changes.members)
     for proof in proofs:

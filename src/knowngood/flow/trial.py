@@ -20,6 +20,7 @@ from knowngood.flow.preflight import (
     require_baseline,
     require_known_good,
     require_no_drift,
+    require_same_host,
 )
 from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
@@ -48,7 +49,7 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         The trial with its verdict. The host is at known-good, which after a keep includes the change set.
 
     Raises:
-        Refused: It is a known dead end, or an edit does not apply; nothing was changed.
+        Refused: It is a known dead end, an edit does not apply, or the host is another one; nothing was changed.
         Quarantined: Earlier work was cut off.
         RevertFailed: The host could not be brought back; it is quarantined.
     """
@@ -56,6 +57,7 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         require_known_good(bench)
         baseline = require_baseline(bench)
         require_no_drift(bench)
+        require_same_host(bench, baseline)
         arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         name = f"t{len(bench.memory.state.trials) + 1:04d}"
@@ -75,7 +77,7 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
                 bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
             if resumes:
                 bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
-            pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
+            pairs = Pairs(bench, bench.memory.state.trials[name], arms, comparison)
             verdict, diagnosis = compare(bench, pairs)
             if verdict.decision == "keep":
                 keep(bench, name, arms, baseline, verdict, pairs.accepted)
@@ -115,6 +117,7 @@ def prepare(bench: Bench, baseline: Baseline, profile: str) -> Comparison:
         limits=config.guards,
         others=tuple(workload.name for workload in config.workloads[1:]),
         lower_is_better=lambda metric: better_direction(metric) == "lower",
+        memory=config.memory,
     )
 
 

@@ -8,17 +8,41 @@ Arm = Literal["baseline", "candidate"]
 
 
 class CpuReading(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of one instant, all in seconds since boot or start.
+    """Counters of one instant, since boot or start; times in seconds.
 
     Attributes:
         at: Monotonic clock of the host.
         busy_s: CPU time that the machine has spent on anything, stolen time included.
         server_s: CPU time that the server's process group has used.
+        counts: Further counters of the machine by name: ``swap_mb``, ``steal_s``, ``cpu_throttles``, ``oom_kills``,
+            ``cpu_wait_s``, ``memory_wait_s``, ``io_wait_s``; what it does not count is left out.
     """
 
     at: float
     busy_s: float
     server_s: float
+    counts: dict[str, float] = {}
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes on around a server at one instant, as far as its machine tells.
+
+    Attributes:
+        levels: ``cpu_mhz``, ``cpu_limit_mhz``, ``cpu_celsius``, ``gpu_mhz``, ``gpu_limit_w``, ``gpu_celsius``, and the
+            counter ``gpu_slow_s``: time in which heat kept an accelerator's clock down.
+        slowed: Accelerators whose clock is kept down by heat or by their supply, in words.
+        strangers: Processes of others on an accelerator, in words.
+        gpu_mb: Memory of accelerators that the server holds, in MB; None if nobody tells.
+        accelerators: How many there are.
+        driver: Version of their driver; empty if unknown.
+    """
+
+    levels: dict[str, float] = {}
+    slowed: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    gpu_mb: float | None = None
+    accelerators: int = 0
+    driver: str = ""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +58,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         server_cpu_s: CPU seconds that the server used in the window.
         samples: Digest of the raw samples' artifact; empty if there are none.
         error_kinds: What failed, to how often.
+        notes: What the host said beside its figures: slowed accelerators, processes of others on them.
+        gpu_mb: Memory of accelerators that the server held as the window closed, in MB; None if nobody tells.
     """
 
     workload: str
@@ -45,6 +71,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     server_cpu_s: float = 0.0
     samples: str = ""
     error_kinds: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+    gpu_mb: float | None = None
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +104,9 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         proofs: Effect proofs, one a member (candidate only).
         log: Digest of the server's log.
         rss_mb: Largest resident memory of the server's process group seen, in MB.
+        acceptance_length: Tokens per verification under speculation, the bonus token included; None without
+            speculation, or if the engine does not tell.
+        packages: Digest over the Python packages that the server loads from; empty for none.
     """
 
     arm: Arm
@@ -89,6 +120,13 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     proofs: tuple[Proof, ...] = ()
     log: str = ""
     rss_mb: float = 0.0
+    acceptance_length: float | None = None
+    packages: str = ""
+
+    @property
+    def gpu_mb(self) -> float | None:
+        """Most memory of accelerators that the server held, in MB; None if nobody tells."""
+        return max((run.gpu_mb for run in self.runs if run.gpu_mb is not None), default=None)
 
 
 class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,3 +155,25 @@ class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):
     own_wrong: int = 0
     detects: float
     examples: tuple[str, ...] = ()
+
+
+class AccuracyCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The same items put to both arms by the lab's own command.
+
+    Attributes:
+        items: Number of items.
+        base_right: Of these, how many the baseline got right.
+        right: How many the candidate got right.
+        lost: How many only the baseline got right.
+        gained: How many only the candidate got right.
+        base_output: Digest of the artifact with what the command printed for the baseline.
+        output: The same for the candidate.
+    """
+
+    items: int
+    base_right: int
+    right: int
+    lost: int
+    gained: int
+    base_output: str = ""
+    output: str = ""

@@ -139,3 +139,7 @@ class EngineSuite:
         proof = engine.prove(Flag(flag="--made-up", value="2"), observe("--made-up", "2"))
         assert proof.member == "flag --made-up 2"
         assert "--made-up 2" in proof.evidence
+
+    def test_nothing_is_made_up_of_speculation(self, engine: Engine) -> None:
+        """A server that does not speculate has no acceptance length, which is not the same as one of 1."""
+        assert engine.acceptance_length(observe()) is None

@@ -9,6 +9,7 @@ import msgspec
 from knowngood.engines.llamacpp.flags import ALIASES
 from knowngood.engines.llamacpp.proofs import prove
 from knowngood.engines.llamacpp.rules import RULES
+from knowngood.engines.speculation import acceptance_length
 from knowngood.errors import UsageError
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
@@ -58,3 +59,7 @@ class LlamaCpp:
     def prove(self, change: Change, observed: Observed) -> Proof:
         """Whether a member is in force: the process, then what the server says of itself, then its log."""
         return prove(change, observed)
+
+    def acceptance_length(self, observed: Observed) -> float | None:
+        """Tokens per verification under speculation; None if nothing was drafted, or nobody tells."""
+        return acceptance_length(observed)

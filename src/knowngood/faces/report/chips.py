@@ -14,6 +14,7 @@ SIGNS = {
     "reverted": "↩",
     "hurts": "↓",
     "fail": "✗",
+    "suspect": "!",
     "no": "✗",
     "inconclusive": "≈",
     "undecided": "≈",
@@ -31,7 +32,7 @@ SIGNS = {
 TONES = {
     "keep": {"keep", "kept", "helps", "pass", "yes"},
     "revert": {"revert", "reverted", "hurts"},
-    "bad": {"fail", "no", "dead", "dead end"},
+    "bad": {"fail", "suspect", "no", "dead", "dead end"},
     "open": {"inconclusive", "undecided", "no effect", "running", "open", "waiting", "unknown"},
     "void": {"void"},
     "undone": {"undone"},
