@@ -159,7 +159,7 @@ class Process(Protocol):
         ...
 
     def cpu(self) -> CpuReading:
-        """Read the machine's counters and the group's CPU time; cheap."""
+        """Read the machine's counters, and the group's CPU time and memory; cheap."""
         ...
 
     def surroundings(self) -> Surroundings:

@@ -97,10 +97,19 @@ def measure_launch(
         value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
         proofs=proofs,
         log=bench.artifacts.put(server.log),
-        rss_mb=observed.inside.rss_mb,
+        rss_mb=memory_of(bench, runs[0], observed),
         acceptance_length=bench.engine.acceptance_length(observed),
         packages=observed.inside.packages,
     )
+
+
+def memory_of(bench: Bench, first: RunRecord, observed: Observed) -> float:
+    """Resident memory of a launch, in MB.
+
+    That of a server is the one of the first window's opening: what it caches of finished requests grows with its speed.
+    A program that runs to its end has no window.
+    """
+    return first.rss_mb if bench.engine.readiness is not None else observed.inside.rss_mb
 
 
 def run_workloads(bench: Bench, server: Server, slot: Slot, *, again: Again) -> tuple[RunRecord, ...]:

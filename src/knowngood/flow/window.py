@@ -77,6 +77,7 @@ class Window:
             foreign_cores=foreign,
             server_cpu_s=server_s,
             notes=tuple(dict.fromkeys(note for one in self.around for note in (*one.slowed, *one.strangers))),
+            rss_mb=first.rss_mb,
             gpu_mb=max((one.gpu_mb for one in self.around if one.gpu_mb is not None), default=None),
         )
 

@@ -14,6 +14,7 @@ class CpuReading(msgspec.Struct, frozen=True, kw_only=True):
         at: Monotonic clock of the host.
         busy_s: CPU time that the machine has spent on anything, stolen time included.
         server_s: CPU time that the server's process group has used.
+        rss_mb: Its resident memory, in MB.
         counts: Further counters of the machine by name: ``swap_mb``, ``steal_s``, ``cpu_throttles``, ``oom_kills``,
             ``cpu_wait_s``, ``memory_wait_s``, ``io_wait_s``; what it does not count is left out.
     """
@@ -21,6 +22,7 @@ class CpuReading(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     busy_s: float
     server_s: float
+    rss_mb: float = 0.0
     counts: dict[str, float] = {}
 
 
@@ -59,7 +61,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         samples: Digest of the raw samples' artifact; empty if there are none.
         error_kinds: What failed, to how often.
         notes: What the host said beside its figures: slowed accelerators, processes of others on them.
-        gpu_mb: Memory of accelerators that the server held as the window closed, in MB; None if nobody tells.
+        rss_mb: Resident memory of the server as the window opened, in MB: loaded, and after the same number of requests
+            whatever its speed; 0 if it was not read.
+        gpu_mb: Most memory of accelerators that the server held around the window, in MB; None if nobody tells.
     """
 
     workload: str
@@ -72,6 +76,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     samples: str = ""
     error_kinds: dict[str, int] = {}
     notes: tuple[str, ...] = ()
+    rss_mb: float = 0.0
     gpu_mb: float | None = None
 
 
@@ -103,7 +108,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         value: Value of the objective's metric for this launch.
         proofs: Effect proofs, one a member (candidate only).
         log: Digest of the server's log.
-        rss_mb: Largest resident memory of the server's process group seen, in MB.
+        rss_mb: Resident memory of the server's process group, in MB: as its first measured window opened.
         acceptance_length: Tokens per verification under speculation, the bonus token included; None without
             speculation, or if the engine does not tell.
         packages: Digest over the Python packages that the server loads from; empty for none.

@@ -99,9 +99,10 @@ def judge_accuracy(check: AccuracyCheck, *, margin: float) -> GuardResult:
     lost, gained, items = check.lost + 0.5, check.gained + 0.5, check.items + 2
     loss = (check.lost - check.gained) / check.items
     error = math.sqrt(lost + gained - (lost - gained) ** 2 / items) / items
+    change = (check.right - check.base_right) / check.items
     why = (
         f"{check.right} of {check.items} items right, {check.base_right} on the baseline: "
-        f"{100 * (check.right - check.base_right) / check.items:+.1f} points ± {100 * ONE_SIDED * error:.1f}, a loss of {100 * margin:g} is allowed"
+        f"{100 * change:+.1f} points ± {100 * ONE_SIDED * error:.1f}, a loss of {100 * margin:g} is allowed"
     )
     if loss + ONE_SIDED * error <= margin:
         return GuardResult(name="accuracy", state="pass", why=why)

@@ -416,6 +416,7 @@ class HostSuite(JournalSuite):
         assert second.at > first.at
         assert second.server_s > first.server_s
         assert second.busy_s - first.busy_s > 0
+        assert second.rss_mb > 0
         # What a machine does not count is left out, the same each time.
         assert second.counts.keys() == first.counts.keys() == host.counts().keys()
         assert all(second.counts[name] >= value for name, value in first.counts.items())

@@ -147,12 +147,18 @@ class Server:
             time.sleep(LOOK_S)
 
     def cpu(self) -> dict[str, Any]:
-        """Read the machine's counters, and the CPU time of the launch, children that were waited for included."""
+        """Read the machine's counters, and memory and CPU time of the launch, with children that were waited for."""
         members = self._family.members(process_table())
         used = sum(member.cpu_s + member.reaped_s for member in members)
         # What an orphan used is gone with it; the counter must not run backwards for that.
         self._most_cpu_s = max(self._most_cpu_s, used)
-        return {"at": time.monotonic(), "busy_s": busy_s(), "server_s": self._most_cpu_s, "counts": counts()}
+        return {
+            "at": time.monotonic(),
+            "busy_s": busy_s(),
+            "server_s": self._most_cpu_s,
+            "rss_mb": sum(rss_mb(member.pid) for member in members),
+            "counts": counts(),
+        }
 
     def surroundings(self, accelerators: Accelerators) -> dict[str, Any]:
         """Look at what goes on around the launch; dearer than ``cpu``, so not within a measured window."""
