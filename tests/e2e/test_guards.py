@@ -121,11 +121,11 @@ def test_goodput_can_decide_and_says_what_it_needs(lab: "RealLab") -> None:
     assert refused.status == 2, refused
     assert "says of no request whether it is good" in refused.json["message"]
     assert "slo = {" in refused.json["hint"]
-    file.write_text(asked.replace("osl = 16", "osl = 16\nslo = { ttft_ms = 150, tpot_ms = 60 }"))
+    file.write_text(asked.replace("osl = 16", "osl = 16\nslo = { ttft_ms = 400, tpot_ms = 100 }"))
     prepare(lab)
     faster = lab.run("try", lab.experiment("faster", FASTER), "--json")
     assert only_trial(faster)["verdict"]["decision"] == "keep", faster
-    late = lab.experiment("late", '[[change]]\nflag = "--ttft-ms"\nvalue = "400"\n')
+    late = lab.experiment("late", '[[change]]\nflag = "--ttft-ms"\nvalue = "900"\n')
     trial = only_trial(lab.run("try", late, "--json"))
     assert trial["verdict"]["decision"] == "void"
     assert "no request kept the limits" in trial["verdict"]["why"]
@@ -160,7 +160,6 @@ def test_a_stranger_on_the_accelerator_voids_only_if_it_takes_sides(
         assert len(trial["repeats"]) == 3
     assert trial["launches"][0]["gpu_mb"] == pytest.approx(8000 * 1.048576)
     assert doctor.json["watched"]["accelerators"] == "1, driver 575.57.08"
-    assert "CPU" not in doctor.json["watched"]["accelerators"]
     lab.assert_known_good()
 
 

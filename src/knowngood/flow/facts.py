@@ -11,7 +11,13 @@ from knowngood.model.launch import flag_values
 from knowngood.ports import Host
 
 MEASURE_ANEW = "run `knowngood baseline` to measure anew"
-SAME = {"kernel": "the kernel", "driver": "the accelerators' driver", "cpu": "the CPU", "cores": "the number of cores"}
+SAME = {
+    "kernel": "the kernel",
+    "nvidia_driver": "NVIDIA's driver",
+    "amdgpu_driver": "AMD's driver",
+    "cpu": "the CPU",
+    "cores": "the number of cores",
+}
 """Facts that decide how fast a host is, and how they are called."""
 MODEL_FLAGS = ("-m", "--model", "--model-path", "--served-model-name")
 BUILD = re.compile(r"build[_ ]info[\"': ]+([^\"\s,]+)|build: (\S+)")
@@ -47,7 +53,8 @@ FACTS: Mapping[str, Fact] = {
     "cores": Fact("/proc/cpuinfo", core_count),
     "memory_mb": Fact("/proc/meminfo", memory_mb),
     "kernel": Fact("/proc/sys/kernel/osrelease", str.strip),
-    "driver": Fact("/sys/module/nvidia/version", str.strip),
+    "nvidia_driver": Fact("/sys/module/nvidia/version", str.strip),
+    "amdgpu_driver": Fact("/sys/module/amdgpu/version", str.strip),
 }
 
 

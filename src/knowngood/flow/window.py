@@ -30,6 +30,8 @@ class Window:
         is_here: Whether what we use is among the host's CPU time.
         has_client: Whether what the benchmark client uses is.
         edges: Host's counters, and our own CPU seconds, at start and end.
+        around: What went on before the load, and as the window had closed.
+        age_s: Seconds for which the server had been ready before the load.
     """
 
     process: Process
@@ -41,16 +43,15 @@ class Window:
     age_s: float = 0.0
 
     def open(self) -> None:
-        """Look around before the load begins."""
+        """Look around before the load begins, and at how old the server is: warming up takes a slow one longer."""
+        self.age_s = self.age()
         self.around.append(self.process.surroundings())
 
     def mark(self) -> None:
         """Read the counters now: once at the start of the window, once at its end."""
         own = os.times()
         self.edges.append((self.process.cpu(), own.user + own.system))
-        if len(self.edges) < EDGES:
-            self.age_s = self.age()
-        else:
+        if len(self.edges) == EDGES:
             self.around.append(self.process.surroundings())
 
     def settle(self, run: RunRecord) -> RunRecord:

@@ -207,6 +207,15 @@ def test_another_kernel_is_refused_before_anything_starts(tmp_path: Path) -> Non
     assert verdict_of(run_trial(world.bench, hypothesis(SLOTS)))[0] == "keep"
 
 
+def test_another_driver_is_refused_too(tmp_path: Path) -> None:
+    world = Guarded(tmp_path)
+    world.host.files["/sys/module/nvidia/version"] = b"575.57.08\n"
+    record_baseline(world.bench)
+    world.host.files["/sys/module/nvidia/version"] = b"580.65.06\n"
+    with pytest.raises(Refused, match="NVIDIA's driver changed since the baseline"):
+        run_trial(world.bench, hypothesis(SLOTS))
+
+
 def test_packages_that_changed_under_the_baseline_void_the_trial(tmp_path: Path) -> None:
     world = Guarded(tmp_path)
     world.host.packages = lambda _: "58 distributions, 3f2a9c810000"

@@ -83,7 +83,7 @@ def nvidia(query: str) -> tuple[str, ...]:
 
 
 def answer(words: Sequence[str]) -> str | None:
-    """What a tool prints; None if it fails, as it does when a driver does not know a field."""
+    """What a tool prints; None if it refuses, as it does where a driver does not know a field; nothing if it hangs."""
     try:
         done = subprocess.run(
             list(words),
@@ -94,7 +94,7 @@ def answer(words: Sequence[str]) -> str | None:
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
-        return None
+        return ""
     return done.stdout.decode(errors="replace") if done.returncode == 0 else None
 
 
