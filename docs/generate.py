@@ -92,9 +92,10 @@ def files_page() -> str:
 
 GUARDS = """### [guards]
 
-Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`; `memory` to
-the largest growth of the server's memory (`"2%"` if not given) or `"off"`; `answers` to `"same"`, `"equivalent"` (only
-numerical near ties may differ), `"accuracy"` (the command in `[accuracy]` says what is right) or `"off"`.
+Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`;
+`memory` to the largest growth of the server's memory (`"2%"` if not given) or `"off"`; `answers` to `"same"`,
+`"equivalent"` (only numerical near ties may differ), `"accuracy"` (the command in `[accuracy]` says what is right) or
+`"off"`.
 [What each guard does](../explanation/guards.md).
 """
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,

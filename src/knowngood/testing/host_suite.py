@@ -405,9 +405,7 @@ class HostSuite(JournalSuite):
         wait_until(lambda: process.poll() in (-signal.SIGTERM, UNKNOWN_STATUS))
         assert list(make_host().strays()) == []
 
-    def test_cpu_counts_children_that_are_gone(
-        self, host: Host, start: Callable[..., Process], tmp_path: Path
-    ) -> None:
+    def test_cpu_counts_children_that_are_gone(self, host: Host, start: Callable[..., Process], tmp_path: Path) -> None:
         burn = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
         process = start(f"sh -c '{burn}'; echo up; {SLEEPER}")
         first = process.cpu()
