@@ -99,8 +99,10 @@ Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` 
 [What each guard does](../explanation/guards.md).
 """
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,
-`predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`, `requires`, `after` (names that must be decided
-first) and a list of `[[change]]` tables, applied all together or not at all. Each names its kind
+`predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`,
+`proves = { log = "REGEX" }` or `{ metric = "NAME", above = 0 }` ([what shows that the change was
+reached](../explanation/effects.md#the-new-code-was-reached)), `requires`, `after` (names that must be decided first)
+and a list of `[[change]]` tables, applied all together or not at all. Each names its kind
 ([pins and settings](../how-to/pins-and-settings.md)):
 """
 

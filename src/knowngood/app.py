@@ -15,13 +15,15 @@ import msgspec
 
 from knowngood.config.experiment import load_experiment
 from knowngood.config.lab import LabConfig, find_lab, load_lab
+from knowngood.config.rules import lab_rules
 from knowngood.config.values import seconds
 from knowngood.errors import NotFound, UsageError
 from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
 from knowngood.hosts.local import LocalHost
 from knowngood.model.baseline import Baseline
-from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.diagnosis import Diagnosis, LogRule
+from knowngood.model.events import Purpose
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.plugins import engine_names, load_engine
@@ -51,6 +53,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         left_over: What earlier work left behind, one line each.
         drift: Managed files and kept settings that are not what the baseline says.
         drift_diff: What was changed by hand, the first lines of each file; `capture --dry-run` shows all of it.
+        alarms: What the engine's checks of itself found, one sentence each.
         trials: Number of trials.
         kept: Trials whose change sets are in force.
     """
@@ -63,6 +66,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     trials: int
     kept: tuple[str, ...]
     drift_diff: str = ""
+    alarms: tuple[str, ...] = ()
 
 
 class Lab:
@@ -119,6 +123,7 @@ class Lab:
             engine=load_engine(self.config.server.engine),
             load=open_load(self.config, self.host),
             examiner=open_examiner(self.config),
+            own_rules=lab_rules(self.config.root),
         )
 
     def baseline(self) -> Baseline:
@@ -127,11 +132,30 @@ class Lab:
 
         return record_baseline(self.bench())
 
-    def try_one(self, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
+    def try_one(self, hypothesis: Hypothesis, *, profile: str = "", override: str = "", force: bool = False) -> Trial:
         """Test one hypothesis; see ``flow.trial.run_trial``."""
         from knowngood.flow.trial import run_trial  # noqa: PLC0415  (numpy, only where something is measured)
 
-        return run_trial(self.bench(), hypothesis, profile=profile, override=override)
+        return run_trial(self.bench(), hypothesis, profile=profile, override=override, force=force)
+
+    def check(self, purpose: Purpose, *, profile: str = "") -> Trial:
+        """Have the engine check itself; see ``flow.checks.run_check``."""
+        from knowngood.flow.checks import run_check  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return run_check(self.bench(), purpose, profile=profile)
+
+    def alarms(self) -> tuple[str, ...]:
+        """What the engine's checks of itself found; see ``reason.checks.alarms``."""
+        from knowngood.reason.checks import alarms  # noqa: PLC0415
+
+        return alarms(self.state)
+
+    def due_check(self) -> Purpose | None:
+        """Which check of the engine's own is due now; see ``reason.checks.due_check``."""
+        from knowngood.reason.checks import due_check  # noqa: PLC0415
+
+        table = self.config.verdict
+        return due_check(self.state, self_test_every=table.self_test_every, champion_every=table.champion_every)
 
     def status(self) -> Status:
         """Say whether the host is at known-good. Starts nothing and changes nothing."""
@@ -149,6 +173,7 @@ class Lab:
             left_over=left,
             drift=drift,
             drift_diff=self.drift_diff() if drift else "",
+            alarms=self.alarms(),
             trials=len(self.state.trials),
             kept=baseline.kept if baseline else (),
         )
@@ -205,11 +230,13 @@ class Lab:
         return undo(self.site())
 
     def trial(self, name: str) -> Trial:
-        """Find a trial by its id, or the newest one of a hypothesis by its name.
+        """Find a trial or check by its id, or the newest trial of a hypothesis by its name.
 
         Raises:
             NotFound: There is none; the hint names the nearest.
         """
+        if name in self.state.checks:
+            return self.state.checks[name]
         trials = self.state.trials
         if name in trials:
             return trials[name]
@@ -246,6 +273,12 @@ class Lab:
             facts=baseline.facts if baseline else {},
             kept=baseline.kept if baseline else (),
         )
+
+    def left_to_do(self) -> tuple[str, ...]:
+        """What failed trials leave to do, one sentence each; see ``reason.rank.left_untested``."""
+        from knowngood.reason.rank import left_untested  # noqa: PLC0415
+
+        return left_untested(tuple(self.state.trials.values()))
 
     def mde(self, profile: str = "") -> float:
         """Smallest effect that a trial keeps with 80 % probability, as a ratio minus one."""
@@ -390,9 +423,11 @@ def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
     """
     from knowngood.demo.lab import write_lab  # noqa: PLC0415
     from knowngood.demo.model import fetch_model, wrong_vocabulary_draft  # noqa: PLC0415
+    from knowngood.demo.size import slowness  # noqa: PLC0415
 
     model = fetch_model()
-    return write_lab(folder, model=model, draft=wrong_vocabulary_draft(model), quick=quick)
+    draft = wrong_vocabulary_draft(model)
+    return write_lab(folder, model=model, draft=draft, quick=quick, slowness=slowness())
 
 
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:
@@ -417,24 +452,31 @@ def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tu
     return lab_text(launch, engine=engine), notes
 
 
-def diagnose_log(log: Path | str, *, engine: str = "") -> Diagnosis:
+def diagnose_log(log: Path | str, *, engine: str = "", near: Path | None = None) -> Diagnosis:
     """Read the root cause out of a log; needs no lab.
 
     Args:
-        log: Path of the log (``-`` is standard input), or its text if that has more than one line.
-        engine: Whose log it is; empty tries the rules of every engine.
+        log: Path of the log (``-`` is standard input, gzip is unpacked), or its text if that has more than one line.
+        engine: Whose log it is; empty tries all rules.
+        near: If this directory lies in a lab, the lab's own rule files are used, too.
 
     Raises:
-        UsageError: The file cannot be read, or there is no such engine.
+        UsageError: The file cannot be read, there is no such engine, or a rule file of the lab is wrong.
     """
+    from knowngood.flow.logs import read_blocks  # noqa: PLC0415
     from knowngood.reason.diagnose import diagnose  # noqa: PLC0415
 
     names = (engine,) if engine else engine_names()
-    rules = [rule for name in names for rule in load_engine(name).rules]
-    if isinstance(log, str) and "\n" in log:
-        return diagnose(log.splitlines(), rules)
+    own = lab_rules_near(near) if near is not None else ()
+    rules = {rule.id: rule for rule in (*own, *(rule for name in names for rule in load_engine(name).rules))}
+    is_text = isinstance(log, str) and "\n" in log
+    return diagnose((str(log).encode(),) if is_text else read_blocks(log), tuple(rules.values()))
+
+
+def lab_rules_near(folder: Path) -> tuple[LogRule, ...]:
+    """Rule files of the lab that a directory lies in; none if it lies in none."""
     try:
-        with open(0 if str(log) == "-" else log, encoding="utf-8", errors="replace") as lines:  # noqa: PTH123
-            return diagnose(lines, rules)
-    except OSError as error:
-        raise UsageError(f"{log} cannot be read: {error.strerror}", hint="name a log file, or - for stdin") from error
+        root = find_lab(folder)
+    except UsageError:
+        return ()
+    return lab_rules(root)

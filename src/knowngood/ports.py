@@ -16,6 +16,7 @@ from knowngood.model.events import Event
 from knowngood.model.evidence import CpuReading, Proof, RunRecord, Surroundings
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
+from knowngood.model.process import LiveProcess, Witness
 from knowngood.model.workload import Workload
 
 
@@ -181,6 +182,7 @@ class Inside(msgspec.Struct, frozen=True, kw_only=True):
         ports: TCP ports that these processes listen on.
         rss_mb: Their resident memory, in MB.
         packages: Digest over the Python packages that lie where they have loaded some from; empty for none.
+        processes: The live processes one by one.
     """
 
     argv: tuple[str, ...]
@@ -189,6 +191,7 @@ class Inside(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[int, ...]
     rss_mb: float
     packages: str = ""
+    processes: tuple[LiveProcess, ...] = ()
 
 
 def never() -> int:
@@ -302,11 +305,16 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True):
         health: Path that answers 200 when the server is ready.
         first_answer: Path of a completion endpoint that must answer one short request; empty if there is none.
         quiet_s: A server that neither writes to its log nor uses CPU for so long is called silent.
+        stages: Regular expressions of the log's lines that tell how far a start has come.
+        hopeless: Regular expression of a line after which the server never becomes ready, although its first process
+            may live on; empty if there is none.
     """
 
     health: str
     first_answer: str = ""
     quiet_s: float = 60.0
+    stages: tuple[str, ...] = ()
+    hopeless: str = ""
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
@@ -320,6 +328,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         settings: Setting to what it reads while the server runs.
         overlay: Directory that the pins were built into; empty without pins.
         pins: Package to the version that the interpreter finds in the overlay, along the server's own path.
+        tops: Package to the names of the modules and directories that it brings.
+        witness: What the processes said of the code they have loaded; None if they were not asked.
     """
 
     inside: Inside
@@ -329,6 +339,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str] = {}
     overlay: str = ""
     pins: dict[str, str] = {}
+    tops: dict[str, tuple[str, ...]] = {}
+    witness: Witness | None = None
 
 
 class Engine(Protocol):
@@ -371,13 +383,17 @@ class Engine(Protocol):
         """Whether a member of the change set is in force."""
         ...
 
-    def acceptance_length(self, observed: Observed) -> float | None:
-        """Tokens per verification under speculation so far, the bonus token included: 1 means that no draft helped.
+    def version(self, pages: Mapping[str, str], log: str) -> str:
+        """Version that the running server says it is; empty if it says none."""
+        ...
 
-        None without speculation, or where the server does not tell.
+    def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
+        """Mean tokens that one step of speculation yields, the one that is always right included; None without.
+
+        "Acceptance rate" means something else in every engine, and in SGLang changed its meaning between versions; this
+        is the one figure that can be compared.
         """
-        del observed
-        return None
+        ...
 
 
 class Load(Protocol):

@@ -84,7 +84,7 @@ def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Disk]:
 
 
 def cut_at(scene: Scene, disk: Disk, request: Callable[[Any], Any], at: int, flag: int) -> bool:
-    """Make a request in a process of its own, cut the power at a change or behind the last; tell whether it answered."""
+    """Make a request in a process of its own; cut the power at a change, or behind the last. Tell if it answered."""
 
     def fault(*_: object) -> None:
         disk.cut(flag)
@@ -103,10 +103,9 @@ def cut_at(scene: Scene, disk: Disk, request: Callable[[Any], Any], at: int, fla
     return status == 0
 
 
-@pytest.mark.parametrize("written", CUTS)
-@pytest.mark.parametrize("request_name", REQUESTS)
-def test_the_power_is_cut_at_every_change(disk: Disk, request_name: str, written: str) -> None:
-    scene = Scene(disk.top / "r", load_agent())
+def cut_everywhere(disk: Disk, agent: Any, request_name: str, written: str) -> tuple[int, list[str]]:
+    """Cut the power at every change of a request; tell how many there were, and what was wrong after recovery."""
+    scene = Scene(disk.top / "r", agent)
     scene.root.mkdir()
     scene.build()
     contents = scene.contents()
@@ -121,5 +120,17 @@ def test_the_power_is_cut_at_every_change(disk: Disk, request_name: str, written
         disk.mount()
         wrong += judge(scene, request_name, contents, f"{request_name}@{at}", answered=answered)
         wrong += [f"{request_name}@{at}: {name}" for name in scene.wrong(good)]
+    return at, wrong
+
+
+@pytest.mark.parametrize("written", CUTS)
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_the_power_is_cut_at_every_change(disk: Disk, request_name: str, written: str) -> None:
+    cuts, wrong = cut_everywhere(disk, load_agent(), request_name, written)
     assert wrong == []
-    assert at > 2
+    assert cuts > 2
+
+
+def test_a_protocol_without_its_barriers_does_not_survive(disk: Disk) -> None:
+    unsynced = load_agent([("                    disk.fsync(todo[number])", "                    pass")])
+    assert cut_everywhere(disk, unsynced, "apply", "nothing")[1] != []

@@ -8,7 +8,7 @@ from typing import Any, cast
 from knowngood.config.values import check_keys, convert, nearest, omit, ratio, read_bytes, read_toml, table_list
 from knowngood.errors import UsageError
 from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting
-from knowngood.model.hypothesis import Hypothesis, Prediction
+from knowngood.model.hypothesis import Hypothesis, Prediction, Sign
 
 CHANGE_KEYS: dict[str, tuple[str, ...]] = {
     "edit": ("find", "replace", "count"),
@@ -32,7 +32,7 @@ def load_experiment(path: Path) -> Hypothesis:
         UsageError: The file is missing, is no TOML, has an unknown key or a wrong value; the message names it.
     """
     doc = read_toml(path)
-    check_keys(doc, {"name", "claim", "because", "predicts", "requires", "after", "change"}, where=str(path))
+    check_keys(doc, {"name", "claim", "because", "predicts", "proves", "requires", "after", "change"}, where=str(path))
     if not isinstance(doc.get("claim"), str):
         raise UsageError(f"{path} has no claim", hint='say what you believe: claim = "…"')
     tables = table_list(doc.get("change", []), where=f"{path} [[change]]")
@@ -47,6 +47,7 @@ def load_experiment(path: Path) -> Hypothesis:
             )
         ),
         predicts=read_prediction(doc["predicts"], where=f"{path} predicts") if "predicts" in doc else None,
+        proves=read_sign(doc["proves"], where=f"{path} proves") if "proves" in doc else None,
         requires=convert(doc.get("requires", []), tuple[str, ...], where=f"{path} requires"),
         after=convert(doc.get("after", []), tuple[str, ...], where=f"{path} after"),
     )
@@ -130,3 +131,20 @@ def read_prediction(table: Mapping[str, Any], *, where: str) -> Prediction:
         raise UsageError(f"{where} is not complete", hint='like { metric = "output_tok_s", change = ["+5%", "+20%"] }')
     low, high = sorted(ratio(end, where=where) for end in ends)
     return Prediction(metric=table["metric"], low=low, high=high)
+
+
+def read_sign(table: Mapping[str, Any], *, where: str) -> Sign:
+    """Check ``proves = { log = "REGEX" }`` or ``proves = { metric = "NAME", above = 0 }``."""
+    check_keys(table, {"log", "metric", "above"}, where=where)
+    sign = convert(dict(table), Sign, where=where)
+    if bool(sign.log) == bool(sign.metric):
+        raise UsageError(
+            f"{where} names {'both' if sign.log else 'neither'} a log line and a metric", hint="one of them"
+        )
+    try:
+        re.compile(sign.log)
+    except re.error as error:
+        raise UsageError(
+            f"{where}: log is no regular expression: {error}", hint="escape what is meant as it is"
+        ) from error
+    return sign

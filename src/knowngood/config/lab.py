@@ -64,7 +64,8 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """``[server]``: how the known-good server is started, before any keep.
 
     Attributes:
-        engine: Name of the engine: ``llamacpp``, ``openai``, ``command`` or a plugin's.
+        engine: Name of the engine: ``llamacpp``, ``vllm``, ``sglang``, ``trtllm``, ``openai``, ``command`` or a
+            plugin's.
         command: Program and arguments, as a list.
         env: Variables added to the host's environment.
         cwd: Working directory; relative to the lab, on another host to the home directory there.
@@ -110,11 +111,15 @@ class VerdictTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         baseline_pairs: A/A pairs measured by ``knowngood baseline``.
         foreign_cores: Largest difference in foreign CPU between the arms of a pair, in cores; other conditions are in
             ``[host_guard]``.
+        self_test_every: Decided trials after which the engine tests itself by an A/A trial; 0 for never.
+        champion_every: Keeps after which all of them together are compared with the original; 0 for never.
     """
 
     profile: str = "standard"
     baseline_pairs: int = 4
     foreign_cores: float = 0.25
+    self_test_every: int = 20
+    champion_every: int = 5
 
 
 class HostGuardTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -64,13 +64,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         UsageError: It cannot be read or is no TOML; the message names the line.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {path}", hint="check the path") from error
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", hint="it must be a UTF-8 text file") from error
+    return parse_toml(text, where=str(path))
+
+
+def parse_toml(text: str, *, where: str) -> dict[str, Any]:
+    """Parse a TOML text.
+
+    Raises:
+        UsageError: It is no TOML; the message names the line.
+    """
+    try:
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is no valid TOML: {error}", hint="strings need quotes, tables [brackets]") from error
+        raise UsageError(f"{where} is no valid TOML: {error}", hint="strings need quotes, tables [brackets]") from error
 
 
 def read_bytes(path: Path, *, where: str) -> bytes:

@@ -14,7 +14,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from knowngood.demo.experiments import EXPERIMENTS, Experiment
-from knowngood.demo.prompts import FEW_ROWS, OTHER_PLACES, PLACES, ROWS, prompt_file
+from knowngood.demo.prompts import OTHER_PLACES, PLACES, prompt_file
+from knowngood.demo.size import size
 from knowngood.errors import HostError, UsageError
 
 LAB_FILE = "knowngood.toml"
@@ -46,7 +47,7 @@ name = "rows"
 prompts = "prompts.jsonl"
 concurrency = 4
 duration_s = {duration}
-osl = {{ mean = {osl}, sd = {spread}, low = 8 }}
+osl = {{ mean = {osl}, sd = {spread}, low = 4 }}
 warmup = 2
 extra = {{ temperature = 0.0 }}
 
@@ -72,7 +73,9 @@ baseline_pairs = {pairs}
 """
 
 
-def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) -> tuple[Path, ...]:
+def write_lab(
+    folder: Path, *, model: Path, draft: Path, quick: bool = False, slowness: float = 1.0
+) -> tuple[Path, ...]:
     """Write the demo's lab.
 
     Args:
@@ -80,6 +83,7 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
         model: The model that is served.
         draft: A draft model with another vocabulary.
         quick: Shorter runs, shorter answers and the quick profile.
+        slowness: Of the machine (see ``demo.size``): a slow one gets shorter runs.
 
     Returns:
         The experiment files, in the order in which they tell a story.
@@ -91,23 +95,23 @@ def write_lab(folder: Path, *, model: Path, draft: Path, quick: bool = False) ->
     if (folder / LAB_FILE).exists():
         raise UsageError(f"{folder} holds a lab already", hint="name another folder, or delete it")
     cores = len(os.sched_getaffinity(0))
-    rows = FEW_ROWS if quick else ROWS
+    chosen = size(quick=quick, slowness=slowness)
     lab = LAB.format(
         model=json.dumps(str(model)),
         port=free_port(),
-        duration="3.0" if quick else "8.0",
-        osl=32 if quick else 48,
-        spread=6 if quick else 10,
-        count=6 if quick else 20,
-        tokens=8 if quick else 24,
+        duration=chosen.duration_s,
+        osl=chosen.osl,
+        spread=chosen.osl // 5,
+        count=chosen.answers,
+        tokens=chosen.tokens,
         pairs=3 if quick else 4,
         profile="quick" if quick else "standard",
     )
     try:
         (folder / FOLDER).mkdir(parents=True, exist_ok=True)
         (folder / LAB_FILE).write_text(lab, encoding="utf-8")
-        (folder / "prompts.jsonl").write_text(prompt_file(PLACES, rows=rows), encoding="utf-8")
-        (folder / "answers.jsonl").write_text(prompt_file(OTHER_PLACES, rows=rows), encoding="utf-8")
+        (folder / "prompts.jsonl").write_text(prompt_file(PLACES, rows=chosen.rows), encoding="utf-8")
+        (folder / "answers.jsonl").write_text(prompt_file(OTHER_PLACES, rows=chosen.rows), encoding="utf-8")
         (folder / FOLDER / LOOKUP).write_bytes((files("knowngood.demo") / LOOKUP).read_bytes())
         return tuple(write_experiment(folder / FOLDER, each, draft=draft, cores=cores) for each in EXPERIMENTS)
     except OSError as error:

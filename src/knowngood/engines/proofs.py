@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import assert_never
 
+from knowngood.engines.environment import prove_env
+from knowngood.engines.loaded import STALE, loaded_below, prove_loaded
 from knowngood.model.change import PYTHONPATH, Change, Edit, Env, File, Flag, Patch, Pin, Setting, describe
 from knowngood.model.evidence import Proof
 from knowngood.model.launch import flag_values, spellings
@@ -18,20 +20,21 @@ SHORT = 12
 """Digits of a digest that are shown."""
 
 
-def prove_by_process(change: Change, observed: Observed, *, aliases: Mapping[str, str]) -> Proof:
+def prove_by_process(change: Change, observed: Observed, *, aliases: Mapping[str, str], workers: str = "") -> Proof:
     """Whether a member reached the process; what the program made of it is another question.
 
     Args:
         change: The member.
         observed: What the running server showed.
         aliases: Spelling of a flag to its canonical spelling.
+        workers: Regular expression of the titles of processes that a variable must have reached.
     """
     holds: bool | None
     match change:
         case Env() | Flag() | Pin() if not observed.inside.pids:
             holds, evidence = None, "the program has ended, its arguments and environment are gone"
         case Env():
-            holds, evidence = prove_env(change, observed)
+            holds, evidence = prove_env(change, observed, workers=workers)
         case Flag():
             holds, evidence = prove_argv(change, observed, spellings(change.flag, aliases))
         case Edit() | File():
@@ -45,14 +48,6 @@ def prove_by_process(change: Change, observed: Observed, *, aliases: Mapping[str
         case _:
             assert_never(change)
     return Proof(member=describe(change), holds=holds, evidence=evidence)
-
-
-def prove_env(change: Env, observed: Observed) -> tuple[bool, str]:
-    """Look into the environment of the live process."""
-    value = observed.inside.environ.get(change.name)
-    if value is None:
-        return change.value is None, f"{change.name} is not in the environment of process {leader(observed)}"
-    return value == change.value, f"{change.name}={value} in the environment of process {leader(observed)}"
 
 
 def prove_argv(change: Flag, observed: Observed, names: tuple[str, ...]) -> tuple[bool, str]:
@@ -80,15 +75,26 @@ def prove_file(change: Edit | File, observed: Observed) -> tuple[bool | None, st
     flag = flag_naming(path, observed.inside.argv)
     if flag:
         return True, f"{stood}, and the arguments name it: {flag}"
+    loaded = prove_loaded(path, digest, observed)
+    if loaded is not None:
+        return loaded[0], f"{stood}; {loaded[1]}"
     return None, f"{stood}; no argument names it, so nothing tells whether it was read"
 
 
 def prove_patch(change: Patch, observed: Observed) -> tuple[bool | None, str]:
-    """Look for the patched files among those that stood there at launch."""
-    stood = [path for path, digest in observed.files.items() if digest and is_under(path, change.root)]
+    """Look for the patched files among those that stood there at launch, and for processes that have loaded any."""
+    stood = {path: digest for path, digest in observed.files.items() if digest and is_under(path, change.root)}
     if not stood:
         return False, f"no file under {change.root} was patched at launch"
-    return None, f"{len(stood)} patched under {change.root} at launch; nothing tells whether they were read"
+    told = {path: said for path, digest in stood.items() if (said := prove_loaded(path, digest, observed)) is not None}
+    shown = f"{len(stood)} patched under {change.root} at launch"
+    if not told:
+        return None, f"{shown}; nothing tells whether they were read"
+    loaded = [path for path, (holds, _) in told.items() if holds]
+    # Of a patch for several platforms a server loads some files only; a stale one is wrong all the same.
+    at = loaded[0] if loaded else next(iter(told))
+    holds, evidence = next((said for said in told.values() if STALE in said[1]), told[at])
+    return holds, f"{shown}; {len(loaded)} of them loaded; {os.path.basename(at)}: {evidence}"  # noqa: PTH119 - the same
 
 
 def prove_pin(change: Pin, observed: Observed) -> tuple[bool, str]:
@@ -104,7 +110,11 @@ def prove_pin(change: Pin, observed: Observed) -> tuple[bool, str]:
     if seen is None:
         return False, f"{PYTHONPATH} starts with the overlay, but the interpreter finds no {change.package} in it"
     said = f"{PYTHONPATH} of process {leader(observed)} starts with the overlay, where the interpreter finds"
-    return is_version(seen, change.version), f"{said} {change.package} {seen}"
+    said = f"{said} {change.package} {seen}"
+    loaded = loaded_below(observed.overlay, observed.tops.get(change.package, ()), observed)
+    if loaded is None or not is_version(seen, change.version):
+        return is_version(seen, change.version), said
+    return loaded[0], f"{said}; {loaded[1]}"
 
 
 def is_version(seen: str, wanted: str) -> bool:

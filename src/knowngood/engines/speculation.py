@@ -5,9 +5,7 @@ acceptance *rates* are not: some count the bonus token, some do not, and one eng
 """
 
 import re
-from collections.abc import Sequence
-
-from knowngood.ports import Observed
+from collections.abc import Mapping, Sequence
 
 NUMBER = r"([0-9.]+(?:[eE][+-]?[0-9]+)?)"
 PAGE = "/metrics"
@@ -20,17 +18,17 @@ LLAMACPP_LOG = re.compile(rf"draft acceptance[ =].*\( *(\d+) accepted / *\d+ gen
 """One line a request: ``draft acceptance = 0.57143 (    8 accepted /    14 generated), mean len =  2.33``."""
 
 
-def acceptance_length(observed: Observed) -> float | None:
+def acceptance_length(pages: Mapping[str, str], log: str) -> float | None:
     """Tokens per verification so far, whichever engine tells; None if nothing was drafted, or nobody tells."""
-    page = observed.pages.get(PAGE, "")
+    page = pages.get(PAGE, "")
     for prefix in COUNTERS:
         drafts = values(page, f"{prefix}drafts")
         if drafts:
             return 1 + sum(values(page, f"{prefix}accepted_tokens")) / sum(drafts) if sum(drafts) else None
     # SGLang's gauge shows the last interval only, its log every one.
-    lengths = [float(found) for found in SGLANG_LOG.findall(observed.log)] or values(page, SGLANG_GAUGE)
+    lengths = [float(found) for found in SGLANG_LOG.findall(log)] or values(page, SGLANG_GAUGE)
     speculated = [length for length in lengths if length > 0]
-    return sum(speculated) / len(speculated) if speculated else told_by_requests(observed.log)
+    return sum(speculated) / len(speculated) if speculated else told_by_requests(log)
 
 
 def values(page: str, name: str) -> Sequence[float]:

@@ -17,6 +17,7 @@ COMMANDS = {
     "doctor": "What this host is, what is missing, and what can be detected on it.",
     "baseline": "Launch the known-good server, measure it against itself, record it.",
     "try": "Test each experiment file: keep it if it is proven better, else revert.",
+    "check": "Have the engine check itself: an A/A trial, or all keeps against the original.",
     "status": "Is the host at known-good?",
     "recover": "Bring the host back to known-good after a crash.",
     "undo": "Take the last keep back.",
@@ -42,10 +43,17 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command."""
-        del ctx
+        """Import one command.
+
+        Raises:
+            UsageError: There is none of that name; the message names the nearest.
+        """
         if cmd_name not in COMMANDS:
-            return None
+            import difflib  # noqa: PLC0415
+
+            near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"there is no command {cmd_name!r}{meant}", ctx)
         module = importlib.import_module(f"knowngood.faces.commands.{cmd_name.replace('try', 'try_')}")
         command = module.command
         return command if isinstance(command, click.Command) else None

@@ -21,7 +21,7 @@ class Progress:
     def begin(self, title: str, *, expected_s: float) -> None:
         """A piece of work starts that should take ``expected_s`` seconds; 0 if nobody knows."""
         about = f" (about {max(expected_s / 60, 0.1):.1f} min)" if expected_s else ""
-        self.console.print(f"[bold]{title}[/bold]{about}")
+        self.console.print(Text(title, style="bold"), about, sep="", soft_wrap=True)
         self.begun = time.monotonic()
         self.finish()
         if self.console.is_terminal:

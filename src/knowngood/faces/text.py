@@ -22,6 +22,7 @@ from knowngood.faces.views import (
     TriesView,
     View,
 )
+from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.verdict import Verdict
 
 COLOURS = {
@@ -119,7 +120,13 @@ def status(view: StatusView) -> str:
     lines = [head, about, *(f"left over: {line}" for line in now.left_over)]
     lines += [f"drift: {path} is not what the baseline says; it was left alone" for path in now.drift]
     lines += [now.drift_diff.rstrip()] if now.drift_diff else []
+    lines += [alarm(one) for one in now.alarms]
     return "\n".join(lines)
+
+
+def alarm(text: str) -> str:
+    """What the engine's checks of itself found."""
+    return click.style("alarm: ", fg="red", bold=True) + text
 
 
 def headline(view: TrialView) -> tuple[str, str, str, str, str]:
@@ -135,7 +142,11 @@ def tries(view: TriesView) -> str:
     """What came out of each experiment file."""
     lines = [columns([headline(one) for one in view.trials])] if view.trials else []
     lines += [f"{one.id}: {one.verdict.why}" for one in view.trials if one.verdict is not None]
+    for one in view.trials:
+        lines += [f"{one.id}: {line}" for line in guilt(one.diagnosis)] if one.diagnosis is not None else []
     lines += [click.style("not tried: ", fg="red") + error for error in view.errors]
+    lines += [f"{one.id} {one.name}: {one.verdict.why}" for one in view.checks if one.verdict is not None]
+    lines += [alarm(one) for one in view.alarms]
     lines.append(f"the host is at known-good, baseline {view.baseline}")
     return "\n".join(lines)
 
@@ -154,7 +165,7 @@ def trial(view: TrialView) -> str:
         lines.append(f"cause: {found.cause}{' (dead end)' if found.hard else ''}, log line {found.line_number}:")
         lines.append(f"  {found.line.strip()}")
         lines += [f"remedy: {found.remedy}"] if found.remedy else []
-        lines += [f"guilty: {found.member}"] if found.member else []
+        lines += guilt(found)
     lines += [f"proof: {proof.member}: {proof.evidence}" for proof in view.proofs]
     if view.answers is not None:
         seen = view.answers
@@ -215,7 +226,8 @@ def plan(view: PlanView) -> str:
         )
         for one in view.hypotheses
     ]
-    return columns(rows) or "no experiment files yet: put one into experiments/"
+    lines = [columns(rows) or "no experiment files yet: put one into experiments/"]
+    return "\n".join([*lines, *(f"next: {one}" for one in view.next)])
 
 
 def findings(view: FindingsView) -> str:
@@ -226,24 +238,42 @@ def findings(view: FindingsView) -> str:
         lines.append(f"{one.id}  {paint(one.sign.replace('_', ' '))}  {percent(one.effect)}  {one.claim}")
         lines.append(f"       holds for {scope}; evidence {', '.join(one.evidence)}")
         lines += [f"       log: {one.quote.strip()}"] if one.quote else []
+        lines += [f"       within {one.within}"] if one.within else []
         lines += [f"       re-opens with {one.reopens}"] if one.reopens else []
     return "\n".join(lines) or "nothing was learned yet"
 
 
+def guilt(found: Diagnosis) -> list[str]:
+    """Which member is guilty, what speaks for it, and what to do next."""
+    lines = [f"guilty: {found.member}" + (f", {found.sure:.0%} sure" if found.sure else "")] if found.member else []
+    lines += [f"  {one.member}: {one.sure:.0%}, {one.evidence}" for one in found.suspects]
+    return [*lines, *(f"next: {one}" for one in found.next)]
+
+
 def diagnosis(view: DiagnosisView) -> str:
-    """Root cause of a log."""
+    """Root cause of a log: the decisive line among its neighbours, what to do, and what else it could be."""
     if view.abstained:
-        lines = ["no cause found that could be stood for"]
-        lines += [f"nearest: line {view.line_number}: {view.line.strip()}"] if view.line else []
-        return "\n".join([*lines, *([f"next: {view.remedy}"] if view.remedy else [])])
-    kind = "hard: no setting changes it" if view.hard else "fixable"
-    return "\n".join(
-        (
-            f"{view.cause} in {view.component} ({kind}), confidence {view.confidence:.0%}",
-            f"line {view.line_number}: {view.line.strip()}",
-            f"remedy: {view.remedy}",
-        )
-    )
+        what = "the cause is not in this log" if view.cause == "undetermined_process_death" else "no cause found"
+        lines = [f"{what}: abstained", *quoted(view), f"next: {view.remedy}"]
+    else:
+        kind = "hard: no setting changes it" if view.hard else "fixable"
+        lines = [f"{view.cause} in {view.component} ({kind}), confidence {view.confidence:.0%}", *quoted(view)]
+        lines += [f"remedy: {view.remedy}"]
+        lines += [f"scope: {view.scope}"] if view.scope else []
+        lines += [f"try again {view.retest}"] if view.retest else []
+    about = [f"said {view.times} times"] if view.times > 1 else []
+    about += [f"by {view.process}"] if view.process else []
+    about += [f"the log holds {view.starts} starts of the server"] if view.starts > 1 else []
+    lines += [", ".join(about)] if about else []
+    for one in view.others:
+        lines.append(f"not chosen, {one.why_not}: {one.cause}, line {one.line_number}: {one.line.strip()}")
+    return "\n".join(lines)
+
+
+def quoted(view: DiagnosisView) -> list[str]:
+    """The decisive line with its neighbours, numbered."""
+    numbered = enumerate(view.window, start=view.window_start)
+    return [f"{'>' if number == view.line_number else ' '} {number}: {line}" for number, line in numbered]
 
 
 def dry_run(view: DryRunView) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from knowngood.app import Status
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import describe
-from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.diagnosis import Diagnosis, RunnerUp
 from knowngood.model.evidence import AccuracyCheck, AnswerCheck, Proof
 from knowngood.model.finding import Finding
 from knowngood.model.verdict import Verdict
@@ -72,11 +72,21 @@ class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
 
 
 class TriesView(View, frozen=True, kw_only=True, tag="knowngood/tries/1"):
-    """What came out of each experiment file; ``errors`` names those that could not be tried."""
+    """What came out of each experiment file.
+
+    Attributes:
+        trials: Those that were tried.
+        errors: Why others could not be.
+        baseline: Version of the known-good state.
+        checks: Checks of the engine's own that were due.
+        alarms: What they found.
+    """
 
     trials: tuple[TrialView, ...]
     errors: tuple[str, ...] = ()
     baseline: int = 0
+    checks: tuple[TrialView, ...] = ()
+    alarms: tuple[str, ...] = ()
 
 
 class BaselineView(View, frozen=True, kw_only=True, tag="knowngood/baseline/1"):
@@ -96,9 +106,10 @@ class BaselineView(View, frozen=True, kw_only=True, tag="knowngood/baseline/1"):
 
 
 class PlanView(View, frozen=True, kw_only=True, tag="knowngood/plan/1"):
-    """Hypotheses, the most promising first."""
+    """Hypotheses, the most promising first; ``next`` says what failed trials leave to do."""
 
     hypotheses: tuple[Ranked, ...]
+    next: tuple[str, ...] = ()
 
 
 class FindingsView(View, frozen=True, kw_only=True, tag="knowngood/findings/1"):
@@ -114,7 +125,14 @@ class RecoverView(View, frozen=True, kw_only=True, tag="knowngood/recover/1"):
 
 
 class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"):
-    """Root cause of a log."""
+    """Root cause of a log.
+
+    Attributes:
+        window: The lines around the decisive one; the first has the number ``window_start``.
+        times: How often the log says it.
+        starts: Starts of the server that the log holds.
+        others: The runners-up, the next best first.
+    """
 
     cause: str
     line: str
@@ -125,6 +143,14 @@ class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"
     remedy: str
     confidence: float
     abstained: bool
+    rule: str
+    retest: str
+    process: str
+    times: int
+    starts: int
+    window: tuple[str, ...]
+    window_start: int
+    others: tuple[RunnerUp, ...]
 
 
 class FilesView(View, frozen=True, kw_only=True, tag="knowngood/files/1"):

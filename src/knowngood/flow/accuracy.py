@@ -24,16 +24,20 @@ class AccuracyDesk:
 
     Args:
         bench: The lab's tools.
-        known: What an earlier part of this trial found; None for nothing.
 
     Attributes:
         result: The comparison, once both arms were asked.
     """
 
-    def __init__(self, bench: Bench, known: AccuracyCheck | None = None) -> None:
+    def __init__(self, bench: Bench) -> None:
         self.bench = bench
-        self.result = known
+        self.result: AccuracyCheck | None = None
         self.said: dict[Arm, bytes] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a command, and it was not run against both arms yet."""
+        return self.bench.config.accuracy is not None and self.result is None
 
     def visit(self, server: Server, arm: Arm) -> None:
         """Put the items to a server, if its arm was not asked yet.

@@ -10,9 +10,9 @@ from knowngood.model.launch import LaunchSpec, flag_values
 
 ENGINES = (
     (re.compile(r"llama[-_]server"), "llamacpp", 8080),
-    (re.compile(r"sglang"), "openai", 30000),
-    (re.compile(r"vllm"), "openai", 8000),
-    (re.compile(r"trtllm-serve"), "openai", 8000),
+    (re.compile(r"sglang"), "sglang", 30000),
+    (re.compile(r"vllm"), "vllm", 8000),
+    (re.compile(r"trtllm-serve"), "trtllm", 8000),
 )
 ADOPTED = re.compile(
     r"^(CUDA|NCCL|NVIDIA|VLLM|SGLANG|SGL|GGML|LLAMA|FLASHINFER|TRITON|TORCH|PYTORCH|TRTLLM|OMP|MKL|KMP|GLOO|HF|HIP|ROCR)_"

@@ -1,4 +1,8 @@
-"""The answers guard within a trial: the candidate is asked in its first launch, the baseline in the one after."""
+"""The answers guard within a trial: the candidate is asked in its first launch, the baseline in the one after.
+
+Both are asked after they were measured, so that neither is measured with a warmer prompt cache, and only where a keep
+is still possible: answers cost as much as a run.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,28 +30,28 @@ class AnswerDesk:
         bench: The lab's tools.
         prompts: What is asked.
         version: Version of the baseline; its answers are asked for once and kept.
-        known: What an earlier part of this trial found; None for nothing.
     """
 
-    def __init__(self, bench: Bench, prompts: Sequence[str], *, version: int, known: AnswerCheck | None = None) -> None:
+    def __init__(self, bench: Bench, prompts: Sequence[str], *, version: int) -> None:
         self.bench = bench
         self.prompts = prompts
         self.kept = bench.scratch.parent / f"answers-v{version}.json"
         self.theirs: tuple[Answer, ...] | None = None
-        self.result = known
+        self.result: AnswerCheck | None = None
 
     @property
-    def wanted(self) -> bool:
-        """Whether the lab wants answers to be compared at all."""
-        return self.bench.config.compared_as is not None and self.bench.engine.readiness is not None
+    def is_open(self) -> bool:
+        """Whether answers are wanted and not compared yet."""
+        wanted = self.bench.config.compared_as is not None and self.bench.engine.readiness is not None
+        return wanted and self.result is None
 
     def visit(self, server: Server, arm: Arm) -> None:
-        """Ask a server that was measured, if its answers are still missing.
+        """Ask a server that runs, if its answers are still missing.
 
         Raises:
             LoadError: It does not answer.
         """
-        if not self.wanted or self.result is not None:
+        if not self.is_open:
             return
         tokens = self.bench.config.answers.tokens
         if arm == "candidate" and self.theirs is None:

@@ -104,10 +104,10 @@ class Repetition:
         self.bench.show.note(f"launch {self.index}: {self.bench.config.objective.metric} {launch.value:.4g}")
         return launch
 
-    def learn(self, server: Server) -> None:
+    def learn(self, server: Server, _launch: LaunchRecord) -> None:
         """Read the facts that only a running server shows."""
         observed = server.observe(self.bench, {})
-        self.facts.update(server_facts(self.bench.config, observed.pages, observed.log))
+        self.facts.update(server_facts(self.bench.config, self.bench.engine.version(observed.pages, observed.log)))
         if observed.inside.packages:
             self.facts["packages"] = observed.inside.packages
 

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from knowngood.config.lab import LabConfig
 from knowngood.config.values import seconds
+from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
 from knowngood.ports import Artifacts, Engine, Host, Load, Store
 from knowngood.reason.answers import Answer, Comparison
@@ -112,8 +113,15 @@ class Bench(Site):
         engine: What is special about the server.
         load: Benchmark client.
         examiner: Asks for greedy answers.
+        own_rules: What the lab's own rule files say of log lines.
     """
 
     engine: Engine
     load: Load
     examiner: Examiner
+    own_rules: tuple[LogRule, ...] = ()
+
+    @property
+    def rules(self) -> tuple[LogRule, ...]:
+        """What log lines mean: the lab's own rules first, then the engine's."""
+        return (*self.own_rules, *self.engine.rules)

@@ -8,19 +8,17 @@ import msgspec
 
 from knowngood.errors import KnowngoodError
 from knowngood.flow.bench import Bench
+from knowngood.flow.cost import price_of
 from knowngood.flow.facts import host_facts
 from knowngood.flow.preflight import left_over
 from knowngood.flow.server import listens, which
 from knowngood.model.evidence import Surroundings
-from knowngood.reason.comparison import floor_of
-from knowngood.reason.power import Price, price
-from knowngood.reason.profile import find_profile
+from knowngood.reason.power import Price
 
 PROFILES = ("quick", "standard", "thorough")
 BUSIEST = 3
 CPU_FIELDS = slice(1, 9)
 IDLE_FIELDS = (3, 4)
-STOP_S = 1.0
 TICKS_PER_S = 100.0
 
 
@@ -59,12 +57,7 @@ def examine(bench: Bench, *, watch_s: float) -> Examination:
     state = bench.memory.state
     costs: dict[str, Price] = {}
     if state.noise:
-        launch_s, run_s = launch_seconds(bench)
-        floor = floor_of(state, bench.config.objective.metric, workload=bench.config.workloads[0].name)
-        costs = {
-            name: price(find_profile(name), floor, bench.config.worthwhile, launch_s=launch_s, run_s=run_s)
-            for name in PROFILES
-        }
+        costs = {name: price_of(bench, name) for name in PROFILES}
     conditions = watchable(bench.host.counts(), bench.host.surroundings())
     return Examination(
         facts={**host_facts(bench.host), **(state.baseline.facts if state.baseline else {})},
@@ -99,16 +92,6 @@ def watchable(counts: Mapping[str, float], around: Surroundings) -> dict[str, st
 def said(form: str, value: float | None) -> str | None:
     """A value in words; None if there is none."""
     return None if value is None else form.format(value)
-
-
-def launch_seconds(bench: Bench) -> tuple[float, float]:
-    """Seconds that a launch and a run took in the ledger; guesses before the first baseline."""
-    ledger = bench.memory.state.ledger
-    if not ledger:
-        return 60.0, bench.config.workloads[0].duration_s
-    ready_s = sum(launch.ready_s for launch in ledger) / len(ledger)
-    run_s = sum(run.seconds for launch in ledger for run in launch.runs) / len(ledger)
-    return ready_s + STOP_S, run_s
 
 
 def problems(bench: Bench) -> tuple[str, ...]:

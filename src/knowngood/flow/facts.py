@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from knowngood.config.lab import LabConfig
 from knowngood.errors import HostError
@@ -19,8 +20,9 @@ SAME = {
     "cores": "the number of cores",
 }
 """Facts that decide how fast a host is, and how they are called."""
-MODEL_FLAGS = ("-m", "--model", "--model-path", "--served-model-name")
-BUILD = re.compile(r"build[_ ]info[\"': ]+([^\"\s,]+)|build: (\S+)")
+MODEL_FLAGS = ("--model", "--model-path")
+SERVING = ("serve", "trtllm-serve")
+"""Words that a model's name may follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +83,17 @@ def changed_since(baseline: Baseline, facts: Mapping[str, str]) -> str:
     )
 
 
-def server_facts(config: LabConfig, pages: Mapping[str, str], log: str) -> dict[str, str]:
-    """Read engine, its version and the model from a running server's pages and log."""
+def server_facts(config: LabConfig, version: str) -> dict[str, str]:
+    """Engine, the version that it says it is, and the model that it was started with."""
     facts = {"engine": config.server.engine}
-    builds = [found[1] or found[2] for text in (pages.get("/props", ""), log) for found in BUILD.finditer(text)]
-    build = next((one for one in builds if not one.endswith("unknown")), "")
-    if build:
-        facts["engine_version"] = build
-    model = next((value for flag in MODEL_FLAGS for value in flag_values(config.server.command, (flag,)) if value), "")
+    if version:
+        facts["engine_version"] = version
+    words = config.server.command
+    named = [value for flag in MODEL_FLAGS for value in flag_values(words, (flag,)) if value]
+    named += [word for verb, word in pairwise(words) if verb.rpartition("/")[2] in SERVING and not word.startswith("-")]
+    # Last, because it is Python's -m, too.
+    named += [value for value in flag_values(words, ("-m",)) if value]
+    model = next(iter(named), "")
     if model:
         facts["model"] = model.rsplit("/", 1)[-1]
     return facts

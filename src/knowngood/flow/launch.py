@@ -2,8 +2,8 @@
 
 import hashlib
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
@@ -12,25 +12,24 @@ from knowngood.config.lab import GOODPUT
 from knowngood.errors import CheckFailed, LoadError, Refused
 from knowngood.flow.bench import Bench
 from knowngood.flow.journal import applied
-from knowngood.flow.pins import seen_versions
+from knowngood.flow.pins import seen_packages
 from knowngood.flow.preflight import Arms
-from knowngood.flow.server import Server, died, launched
+from knowngood.flow.server import Server, died, launched, wait_end
 from knowngood.flow.settings import tuned
 from knowngood.flow.window import Window
-from knowngood.model.evidence import Arm, LaunchRecord, Proof, RunRecord
+from knowngood.flow.witness import Asked, asked
+from knowngood.model.evidence import ACCEPTANCE, Arm, LaunchRecord, Proof, RunRecord
+from knowngood.model.hypothesis import Sign
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
+from knowngood.reason.sign import find_sign
 
 INTERRUPTIONS = 2
+DEAR_S = 300.0
+"""A launch that takes so long to be ready is worth two runs (Kalibera & Jones 2013: root of the ratio of costs, times
+the ratio of spreads)."""
 Again = Callable[[Sequence[float]], bool]
 """Whether the objective must be run once more in this launch, given its values so far."""
-Visit = Callable[[Server], None]
-"""What is done with a running server beside measuring it."""
-
-
-def pass_by(server: Server) -> None:
-    """Do nothing with it."""
-    del server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +49,30 @@ class Slot:
         return f"{self.lab}{self.run}-{self.index:02d}-{self.arm}"
 
 
+@contextmanager
+def standing(bench: Bench, arms: Arms, slot: Slot) -> Generator[tuple[Server, Asked]]:
+    """Have one arm's server ready for the length of a block: its edits and settings on the host, everything back after.
+
+    Yields:
+        The server, and what its processes were asked to say of themselves.
+
+    Raises:
+        LaunchError: The server did not come up.
+    """
+    is_candidate = slot.arm == "candidate"
+    edits = arms.edits if is_candidate else arms.baseline_edits
+    settings = arms.changes.settings() if is_candidate else ()
+    with (
+        applied(bench.host.journal, slot.name, edits),
+        tuned(bench.host.settings, slot.name, settings),
+        asked(bench, arms, slot.arm, name=slot.name) as witness,
+        launched(bench, witness.spec, run=slot.name) as server,
+    ):
+        yield server, witness
+
+
 def measure_launch(
-    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_ready: Visit = pass_by, on_measured: Visit = pass_by
+    bench: Bench, arms: Arms, slot: Slot, *, again: Again, on_measured: Callable[[Server, LaunchRecord], None]
 ) -> LaunchRecord:
     """Start one arm, measure it and bring the host back.
 
@@ -60,8 +81,8 @@ def measure_launch(
         arms: Both arms.
         slot: Which arm, and where in the trial.
         again: Whether the objective must be run once more in this launch.
-        on_ready: Called once the server is ready, before it is measured.
-        on_measured: Called once it was measured. What takes long belongs here: both arms are measured at the same age.
+        on_measured: Called once it is measured, while the server still runs. What takes long belongs here, so that both
+            arms are measured at the same age.
 
     Returns:
         The launch; its log and raw samples are artifacts already.
@@ -71,36 +92,30 @@ def measure_launch(
         CheckFailed: A member of the change set is not in force.
         LoadError: The benchmark client could not do its work.
     """
-    is_candidate = slot.arm == "candidate"
-    spec = arms.candidate if is_candidate else arms.baseline
-    edits = arms.edits if is_candidate else ()
-    settings = arms.changes.settings() if is_candidate else ()
-    with (
-        applied(bench.host.journal, slot.name, edits),
-        tuned(bench.host.settings, slot.name, settings),
-        launched(bench, spec, run=slot.name) as server,
-    ):
-        on_ready(server)
-        runs = run_workloads(bench, server, slot, again=again)
-        observed = observe(bench, server, arms)
-        proofs = prove(bench, arms, observed) if is_candidate else ()
-        on_measured(server)
     objective = bench.config.workloads[0].name
-    return LaunchRecord(
-        arm=slot.arm,
-        index=slot.index,
-        pair=slot.pair,
-        attempt=slot.attempt,
-        started_at=server.started_at,
-        ready_s=server.ready_s,
-        runs=runs,
-        value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
-        proofs=proofs,
-        log=bench.artifacts.put(server.log),
-        rss_mb=memory_of(bench, runs[0], observed),
-        acceptance_length=bench.engine.acceptance_length(observed),
-        packages=observed.inside.packages,
-    )
+    is_candidate = slot.arm == "candidate"
+    with standing(bench, arms, slot) as (server, witness):
+        least = 2 if server.ready_s >= DEAR_S else 1
+        runs = run_workloads(bench, server, slot, again=lambda values: len(values) < least or again(values))
+        observed = server.observe(bench, {})
+        proofs = prove(bench, observed, arms, witness) if is_candidate else ()
+        require_telling(arms, observed, slot.arm)
+        runs = with_acceptance(runs, bench.engine.acceptance_length(observed.pages, observed.log))
+        launch = LaunchRecord(
+            arm=slot.arm,
+            index=slot.index,
+            pair=slot.pair,
+            attempt=slot.attempt,
+            started_at=server.started_at,
+            ready_s=server.ready_s,
+            runs=runs,
+            value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
+            proofs=proofs,
+            rss_mb=memory_of(bench, runs[0], observed),
+            packages=observed.inside.packages,
+        )
+        on_measured(server, launch)
+    return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log))
 
 
 def memory_of(bench: Bench, first: RunRecord, observed: Observed) -> float:
@@ -134,7 +149,11 @@ def run_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
         try:
             run = try_once(bench, server, workload, slot, number=number)
         except LoadError:
-            if wait_end(server) is not None or server.route.breaks() == broken or attempt == INTERRUPTIONS:
+            if (
+                wait_end(server.process, patience_s=1.0) is not None
+                or server.route.breaks() == broken
+                or attempt == INTERRUPTIONS
+            ):
                 raise
         else:
             if server.route.breaks() == broken:
@@ -173,7 +192,7 @@ def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
             number=number,
         )
     except LoadError as error:
-        status = wait_end(server)
+        status = wait_end(server.process, patience_s=1.0)
         if status is not None and bench.engine.readiness is not None:
             raise died(bench, status, server.log, seconds=bench.now() - server.started_at) from error
         raise
@@ -183,14 +202,6 @@ def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
         kinds = ", ".join(f"{kind} ({count})" for kind, count in run.error_kinds.items())
         raise LoadError(f"all {run.requests} requests failed: {kinds}", hint=f"read the server's log: {server.log}")
     return window.settle(msgspec.structs.replace(run, samples=samples))
-
-
-def wait_end(server: Server, *, patience_s: float = 1.0) -> int | None:
-    """Exit status of a server that may just be dying; None if it lives on."""
-    until = time.monotonic() + patience_s
-    while (status := server.process.poll()) is None and time.monotonic() < until:
-        time.sleep(0.02)
-    return status
 
 
 def value_of(bench: Bench, run: RunRecord) -> float:
@@ -212,25 +223,25 @@ def value_of(bench: Bench, run: RunRecord) -> float:
     return value
 
 
-def observe(bench: Bench, server: Server, arms: Arms) -> Observed:
-    """Look at a server that was measured from all sides."""
-    files = {edit.path: "" if edit.after is None else hashlib.sha256(edit.after).hexdigest() for edit in arms.edits}
-    return server.observe(bench, files)
-
-
-def prove(bench: Bench, arms: Arms, observed: Observed) -> tuple[Proof, ...]:
-    """Prove every member of the change set to be in force.
+def prove(bench: Bench, observed: Observed, arms: Arms, witness: Asked) -> tuple[Proof, ...]:
+    """Prove every member of the change set to be in force, and that its sign shows.
 
     Raises:
         CheckFailed: A member is not; the facts hold all proofs.
     """
+    files = {edit.path: "" if edit.after is None else hashlib.sha256(edit.after).hexdigest() for edit in arms.edits}
+    packages = seen_packages(bench, arms.overlay, arms.changes, observed.inside)
     observed = msgspec.structs.replace(
         observed,
+        files=files,
         settings=read_settings(bench, arms),
         overlay=arms.overlay.folder if arms.overlay else "",
-        pins=seen_versions(bench, arms.overlay, arms.changes, observed.inside),
+        pins={name: one.version for name, one in packages.items()},
+        tops={name: one.tops for name, one in packages.items()},
+        witness=witness.read(observed.inside),
     )
     proofs = tuple(bench.engine.prove(member, observed) for member in arms.changes.members)
+    proofs += (prove_sign(arms.sign, observed),) if arms.sign else ()
     for proof in proofs:
         if proof.holds is False:
             raise CheckFailed(
@@ -240,6 +251,31 @@ def prove(bench: Bench, arms: Arms, observed: Observed) -> tuple[Proof, ...]:
                 proof=proof,
             )
     return proofs
+
+
+def prove_sign(sign: Sign, observed: Observed) -> Proof:
+    """Look for what shows that the change was reached."""
+    found = find_sign(sign, observed.pages, observed.log)
+    member = f"proves log {sign.log}" if sign.log else f"proves metric {sign.metric} above {sign.above:g}"
+    return Proof(member=member, holds=bool(found), evidence=found or "it does not show")
+
+
+def require_telling(arms: Arms, observed: Observed, arm: Arm) -> None:
+    """Refuse a sign that shows on the baseline, too: it tells nothing.
+
+    Raises:
+        CheckFailed: It does.
+    """
+    found = find_sign(arms.sign, observed.pages, observed.log) if arms.sign and arm == "baseline" else ""
+    if found:
+        raise CheckFailed(f"what `proves` names shows without the change, too: {found}", hint="name something else")
+
+
+def with_acceptance(runs: tuple[RunRecord, ...], length: float | None) -> tuple[RunRecord, ...]:
+    """The runs of a launch with the acceptance length of its speculation, where there is any."""
+    if length is None:
+        return runs
+    return tuple(msgspec.structs.replace(run, metrics={**run.metrics, ACCEPTANCE: length}) for run in runs)
 
 
 def read_settings(bench: Bench, arms: Arms) -> dict[str, str]:

@@ -8,7 +8,7 @@ from knowngood.flow.accuracy import AccuracyDesk
 from knowngood.flow.answers import AnswerDesk, read_prompts
 from knowngood.flow.bench import Bench
 from knowngood.flow.conditions import measure_even, require_same_packages
-from knowngood.flow.launch import Slot, measure_launch
+from knowngood.flow.launch import Slot, measure_launch, standing
 from knowngood.flow.preflight import Arms, lab_prefix
 from knowngood.flow.server import Server
 from knowngood.model.events import AccuracyChecked, AnswersChecked, LaunchMeasured, PairRepeated
@@ -18,7 +18,6 @@ from knowngood.reason.accuracy import judge_accuracy
 from knowngood.reason.answers import passes
 from knowngood.reason.comparison import Comparison
 from knowngood.reason.conditions import is_unlike, watched
-from knowngood.reason.fold import Trial
 from knowngood.reason.guards import GuardResult
 
 
@@ -31,17 +30,19 @@ class Pairs:
         conditions: What has to be the same for both launches of a pair.
     """
 
-    def __init__(self, bench: Bench, trial: Trial, arms: Arms, comparison: Comparison) -> None:
+    def __init__(
+        self, bench: Bench, trial: str, arms: Arms, comparison: Comparison, resumed: Sequence[LaunchRecord] = ()
+    ) -> None:
         self.bench = bench
-        self.trial = trial.id
+        self.trial = trial
         self.arms = arms
         self.comparison = comparison
-        self.desk = AnswerDesk(bench, read_prompts(bench), version=comparison.version, known=trial.answers)
-        self.accuracy = AccuracyDesk(bench, known=trial.accuracy)
-        self.accepted: list[LaunchRecord] = list(trial.launches)
+        self.desk = AnswerDesk(bench, read_prompts(bench), version=comparison.version)
+        self.accuracy = AccuracyDesk(bench)
+        self.accepted: list[LaunchRecord] = list(resumed)
         self.conditions = watched(bench.config.host_limits, sets_something=bool(arms.changes.settings()))
-        self.current = Slot(lab=lab_prefix(bench), run=trial.id, arm="candidate", index=0, pair=0)
-        self.index = 1 + max((launch.index for launch in trial.launches), default=-1)
+        self.current = Slot(lab=lab_prefix(bench), run=trial, arm="candidate", index=0, pair=0)
+        self.index = 1 + max((launch.index for launch in resumed), default=-1)
 
     @property
     def arm(self) -> Arm:
@@ -67,6 +68,10 @@ class Pairs:
                 break
             self.accepted += self.measure_pair()
             self.show()
+        if verdict.decision == "keep" and (self.desk.is_open or self.accuracy.is_open):
+            self.ask_late()
+            spoiled = self.broken_guard()
+            verdict = verdict if spoiled is None else self.comparison.reject(self.accepted, spoiled)
         return msgspec.structs.replace(verdict, why=self.add_remarks(verdict))
 
     def measure_pair(self) -> list[LaunchRecord]:
@@ -115,7 +120,7 @@ class Pairs:
             self.arms,
             slot,
             again=lambda values: self.comparison.needs_verification(so_far, arm, values, at=self.bench.now()),
-            on_measured=lambda server: self.visit(server, arm),
+            on_measured=lambda server, launch: self.visit(server, launch, so_far),
         )
         self.bench.memory.record(LaunchMeasured(at=self.bench.now(), run=self.trial, launch=launch))
         self.index += 1
@@ -125,7 +130,24 @@ class Pairs:
             require_same_packages(self.bench, launch)
         return launch
 
-    def visit(self, server: Server, arm: Arm) -> None:
+    def visit(self, server: Server, launch: LaunchRecord, so_far: Sequence[LaunchRecord]) -> None:
+        """Ask a server for answers, unless its launch has ended the trial without a keep: then nobody wants them."""
+        counts = self.half_pair_counts((launch,))
+        verdict = self.comparison.judge((*so_far, launch), half_pair_counts=counts).verdict
+        if verdict is None or verdict.decision == "keep":
+            self.ask(server, launch.arm)
+
+    def ask_late(self) -> None:
+        """Launch both arms once more to be asked and no more: what a trial that was cut off was told is not at hand."""
+        pair = len(self.accepted) // 2
+        for arm in ("candidate", "baseline"):
+            slot = Slot(lab=lab_prefix(self.bench), run=self.trial, arm=arm, index=self.index, pair=pair)
+            self.current = slot
+            with standing(self.bench, self.arms, slot) as (server, _):
+                self.ask(server, arm)
+            self.index += 1
+
+    def ask(self, server: Server, arm: Arm) -> None:
         """Ask for what is still missing of answers and accuracy, and record each comparison once it stands."""
         answers, accuracy = self.desk.result, self.accuracy.result
         self.desk.visit(server, arm)

@@ -104,12 +104,20 @@ def with_inherited_path(spec: LaunchSpec, overlay: Overlay | None) -> LaunchSpec
     return msgspec.structs.replace(spec, env={**spec.env, PYTHONPATH: overlay.inherited})
 
 
-def seen_versions(bench: Bench, overlay: Overlay | None, changes: ChangeSet, inside: Inside) -> dict[str, str]:
-    """Versions that the interpreter finds in the overlay, along the path of a live server."""
+class Seen(msgspec.Struct, frozen=True, array_like=True):
+    """A distribution that an interpreter finds: version, directory, names of the modules and directories it brings."""
+
+    version: str
+    place: str
+    tops: tuple[str, ...]
+
+
+def seen_packages(bench: Bench, overlay: Overlay | None, changes: ChangeSet, inside: Inside) -> dict[str, Seen]:
+    """Packages that the interpreter finds in the overlay, along the path of a live server."""
     if overlay is None:
         return {}
     names = [pin.package for pin in changes.pins()]
     env = {PYTHONPATH: inside.environ.get(PYTHONPATH, "")}
     done = bench.host.run([overlay.python, "-c", VERSIONS, *names], timeout_s=ASK_S, env=env)
-    found = msgspec.json.decode(done.out, type=dict[str, tuple[str, str]]) if not done.status else {}
-    return {name: version for name, (version, place) in found.items() if place.rstrip("/") == overlay.folder}
+    found = msgspec.json.decode(done.out, type=dict[str, Seen]) if not done.status else {}
+    return {name: one for name, one in found.items() if one.place.rstrip("/") == overlay.folder}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from knowngood.errors import Drift, Quarantined, Refused, UsageError
+from knowngood.errors import Drift, NotFound, Quarantined, Refused, UsageError
 from knowngood.flow.bench import Bench, Site
 from knowngood.flow.caches import with_own_caches
 from knowngood.flow.facts import MEASURE_ANEW, changed_since, host_facts
@@ -18,9 +18,10 @@ from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
 from knowngood.model.files import FileEdit
 from knowngood.model.finding import Finding
-from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
 from knowngood.reason.findings import dead_end
+from knowngood.reason.sign import find_sign
 
 SET_AGAIN = "set it as it was: `knowngood export` writes settings.sh, which does it"
 HANDED_OVER = "somebody edited it: `knowngood capture` makes an experiment of that, `knowngood baseline` records it"
@@ -36,6 +37,8 @@ class Arms:
         changes: The change set between them.
         edits: Its file edits, planned.
         overlay: Its pins, built.
+        baseline_edits: Edits that the baseline's launches need: none, unless it is an earlier known-good state.
+        sign: What shows that the change was reached.
     """
 
     baseline: LaunchSpec
@@ -43,6 +46,8 @@ class Arms:
     changes: ChangeSet
     edits: tuple[FileEdit, ...] = ()
     overlay: Overlay | None = None
+    baseline_edits: tuple[FileEdit, ...] = ()
+    sign: Sign | None = None
 
 
 def require_known_good(site: Site) -> None:
@@ -178,12 +183,37 @@ def plan_trial(
             hint=f'it re-opens with {dead.reopens}; --override "reason" tries it all the same',
             finding=dead.id,
         )
+    if hypothesis.proves:
+        require_telling(bench, hypothesis.proves)
     edits = plan_edits(bench.host, bench.config, hypothesis.changes, known_files(bench))
     bench.host.settings.read(hypothesis.changes.settings())
     overlay = build_overlay(bench, hypothesis.changes)
     candidate = candidate_launch(bench, baseline, hypothesis.changes, overlay)
-    arms = Arms(baseline=baseline.spec, candidate=candidate, changes=hypothesis.changes, edits=edits, overlay=overlay)
+    arms = Arms(
+        baseline=baseline.spec,
+        candidate=candidate,
+        changes=hypothesis.changes,
+        edits=edits,
+        overlay=overlay,
+        sign=hypothesis.proves,
+    )
     return arms, dead
+
+
+def require_telling(bench: Bench, sign: Sign) -> None:
+    """Refuse a sign that the baseline's last log shows, too: it would tell nothing.
+
+    Raises:
+        Refused: It does.
+    """
+    logs = [launch.log for launch in bench.memory.state.ledger if launch.arm == "baseline" and launch.log]
+    try:
+        log = bench.artifacts.path(logs[-1]).read_text("utf-8", errors="replace") if logs else ""
+    except NotFound:
+        return
+    found = find_sign(sign, {}, log)
+    if found:
+        raise Refused(f"what `proves` names shows without the change, too: {found}", hint="name another line")
 
 
 def candidate_launch(bench: Bench, baseline: Baseline, changes: ChangeSet, overlay: Overlay | None) -> LaunchSpec:

@@ -5,16 +5,13 @@ import difflib
 import msgspec
 
 from knowngood.flow.bench import Bench
-from knowngood.flow.doctor import launch_seconds
+from knowngood.flow.cost import price_of
 from knowngood.flow.preflight import plan_trial, require_baseline
 from knowngood.flow.server import which
 from knowngood.model.files import FileEdit
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Host
-from knowngood.reason.comparison import floor_of
-from knowngood.reason.power import price
-from knowngood.reason.profile import find_profile
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,14 +44,7 @@ def preview(bench: Bench, hypothesis: Hypothesis, *, profile: str) -> Preview:
     baseline = require_baseline(bench)
     arms, _ = plan_trial(bench, hypothesis, baseline, override="preview")
     now = bench.host.settings.read(hypothesis.changes.settings())
-    launch_s, run_s = launch_seconds(bench)
-    cost = price(
-        find_profile(profile or bench.config.verdict.profile),
-        floor_of(bench.memory.state, bench.config.objective.metric, workload=bench.config.workloads[0].name),
-        bench.config.worthwhile,
-        launch_s=launch_s,
-        run_s=run_s,
-    )
+    cost = price_of(bench, profile or bench.config.verdict.profile)
     return Preview(
         spec=bench.engine.resolve(arms.candidate, which=lambda name: which(bench, name)),
         settings=tuple((one.name, now[one.name], one.value) for one in hypothesis.changes.settings()),

@@ -77,8 +77,7 @@ def take_back_unrecorded(site: Site, wanted: Collection[str]) -> list[str]:
 
 def rescue(site: Site, run: str) -> str:
     """Keep the raw samples of a launch that was cut off: requests that had finished stay readable."""
-    state = site.memory.state
-    launches = state.runs[run].launches if run in state.runs else state.trials[run].launches
+    launches = site.memory.state.launches(run)
     known = {record.samples for launch in launches for record in launch.runs}
     cut = [site.artifacts.put(path) for path in sorted(site.scratch.glob(f"*{run}-*{SAMPLES}")) if path.stat().st_size]
     new = [one[:12] for one in cut if one not in known]

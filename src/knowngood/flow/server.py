@@ -1,6 +1,7 @@
 """A server as a block: inside it a server of ours is ready; outside it no process of it lives and its port is free."""
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Generator
@@ -11,10 +12,10 @@ from pathlib import Path
 from knowngood.errors import Busy, CheckFailed, Died, NotReady, RevertFailed
 from knowngood.flow.bench import Bench
 from knowngood.flow.http import fetch
-from knowngood.model.diagnosis import Diagnosis
+from knowngood.flow.logs import log_blocks
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Host, Observed, Process, Readiness, Route, Target
-from knowngood.reason.diagnose import diagnose
+from knowngood.reason.diagnose import diagnose, with_end
 
 OK = 200
 POLL_S = 0.05
@@ -22,6 +23,8 @@ PORT_FREE_S = 5.0
 LOG_TAIL = 4_000_000
 LISTEN = "0A"
 LEAST_DISK = 1_000_000
+STAGE = 120
+LAST_WORDS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,32 +122,43 @@ def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, route: Route, r
         NotReady: The time is up.
     """
     begun = time.monotonic()
-    stir = Stirring(process, log)
+    stir = Stirring(process, log, readiness)
     while time.monotonic() - begun < bench.ready_timeout_s:
         status = process.poll()
         if status is not None:
             raise died(bench, status, log, seconds=time.monotonic() - begun)
+        if stir.hopeless:
+            raise died(bench, wait_end(process), log, seconds=time.monotonic() - begun)
         if fetch(route.url + readiness.health)[0] == OK and answers(route.url, readiness):
             return
         stir.look()
         bench.show.advance(f"waiting for the server: {stir.describe(readiness.quiet_s)}", 0.0)
         time.sleep(POLL_S)
-    found = diagnose(read_log(log).splitlines(), bench.engine.rules)
+    found = with_end(diagnose(log_blocks(log), bench.rules), silent_s=stir.silent_s(readiness.quiet_s))
     state = stir.describe(readiness.quiet_s)
     raise NotReady(
         f"{spec.argv[0]} lives but was not ready after {bench.ready_timeout_s:.0f} s: {state}",
-        hint="still progressing: raise [server] ready_timeout; silent: read the log",
+        hint=found.remedy or f"read its log: {log}",
         diagnosis=found,
         state=state,
     )
 
 
 class Stirring:
-    """Whether a server that is not ready yet still does something: CPU used, lines logged."""
+    """Whether a server that is not ready yet still does something: CPU used, lines logged.
 
-    def __init__(self, process: Process, log: Path) -> None:
+    Attributes:
+        stage: The line that told last how far the start has come.
+        hopeless: A line after which it never becomes ready.
+    """
+
+    def __init__(self, process: Process, log: Path, readiness: Readiness) -> None:
         self.process = process
         self.log = log
+        self.readiness = readiness
+        self.stage = ""
+        self.hopeless = ""
+        self.begun_line = b""
         self.cpu_s = 0.0
         self.size = 0
         self.stirred_at = time.monotonic()
@@ -159,12 +173,32 @@ class Stirring:
         size: int = self.log.stat().st_size if self.log.exists() else 0
         if size != self.size or cpu_s - self.cpu_s > 0.05 * (now - self.looked_at):
             self.stirred_at = now
+        self.read(self.size, size)
         self.cpu_s, self.size, self.looked_at = cpu_s, size, now
 
-    def describe(self, quiet_s: float) -> str:
-        """``still progressing``, or ``silent for N s``."""
+    def read(self, start: int, end: int) -> None:
+        """Look at the lines that were written since the last reading."""
+        if end <= start:
+            return
+        with self.log.open("rb") as file:
+            file.seek(start)
+            *whole, self.begun_line = (self.begun_line + file.read(end - start)).split(b"\n")
+        for line in (one.decode(errors="replace").strip() for one in whole):
+            if any(re.search(stage, line) for stage in self.readiness.stages):
+                self.stage = line[-STAGE:]
+            if not self.hopeless and self.readiness.hopeless and re.search(self.readiness.hopeless, line):
+                self.hopeless = line
+
+    def silent_s(self, quiet_s: float) -> float:
+        """Seconds without a sign of life; 0 if they are fewer than ``quiet_s``."""
         idle = time.monotonic() - self.stirred_at
-        return "still progressing" if idle < quiet_s else f"silent for {idle:.0f} s"
+        return idle if idle >= quiet_s else 0.0
+
+    def describe(self, quiet_s: float) -> str:
+        """``still progressing``, or ``silent for N s``, and the stage it has come to."""
+        silent_s = self.silent_s(quiet_s)
+        state = f"silent for {silent_s:.0f} s" if silent_s else "still progressing"
+        return f"{state}, at: {self.stage}" if self.stage else state
 
 
 def answers(url: str, readiness: Readiness) -> bool:
@@ -187,10 +221,21 @@ def served_model(url: str) -> str:
         return ""
 
 
-def died(bench: Bench, status: int, log: Path, *, seconds: float) -> Died:
-    """Error for a server that ended, with the log's root cause."""
-    found: Diagnosis = diagnose(read_log(log).splitlines(), bench.engine.rules)
-    how = f"signal {-status}" if status < 0 else f"exit status {status}"
+def wait_end(process: Process, *, patience_s: float = LAST_WORDS_S) -> int | None:
+    """Exit status of a server that may just be dying; None if it lives on."""
+    until = time.monotonic() + patience_s
+    while (status := process.poll()) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    return status
+
+
+def died(bench: Bench, status: int | None, log: Path, *, seconds: float) -> Died:
+    """Error for a server that ended, or whose first process outlives those that do the work; with the root cause."""
+    found = with_end(diagnose(log_blocks(log), bench.rules), signal=max(0, -(status or 0)))
+    if status is None:
+        how = "a process of it has failed, the first one lives on"
+    else:
+        how = f"signal {-status}" if status < 0 else f"exit status {status}"
     cause = "" if found.abstained else f": {found.line.strip()}"
     full = shutil.disk_usage(log.parent).free < LEAST_DISK
     hint = f"the disk that holds its log is full: make room in {log.parent}" if full else found.remedy

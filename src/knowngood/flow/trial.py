@@ -12,6 +12,7 @@ import msgspec
 from knowngood.config.lab import better_direction
 from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError
 from knowngood.flow.bench import Bench
+from knowngood.flow.cost import announce, require_answerable
 from knowngood.flow.pairs import Pairs
 from knowngood.flow.preflight import (
     Arms,
@@ -30,13 +31,15 @@ from knowngood.model.events import FindingRecorded, LaunchFailed, Overridden, Tr
 from knowngood.model.evidence import LaunchRecord
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.verdict import Verdict
+from knowngood.reason.blame import blame
 from knowngood.reason.comparison import Comparison, own_noise
-from knowngood.reason.diagnose import blame
 from knowngood.reason.findings import learn
 from knowngood.reason.fold import Trial, resumable
 
 
-def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "") -> Trial:
+def run_trial(
+    bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "", force: bool = False
+) -> Trial:
     """Test a hypothesis against the baseline.
 
     Args:
@@ -44,12 +47,14 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         hypothesis: What to test.
         profile: How much evidence is wanted; empty means what the lab file says.
         override: Reason for trying a known dead end all the same; stored.
+        force: Try it even if the design cannot find the predicted effect.
 
     Returns:
         The trial with its verdict. The host is at known-good, which after a keep includes the change set.
 
     Raises:
-        Refused: It is a known dead end, an edit does not apply, or the host is another one; nothing was changed.
+        Refused: It is a known dead end, an edit does not apply, its own prediction is too small to be found, or the
+            host is another one; nothing was changed.
         Quarantined: Earlier work was cut off.
         RevertFailed: The host could not be brought back; it is quarantined.
     """
@@ -60,7 +65,10 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
         require_same_host(bench, baseline)
         arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
+        if not force:
+            require_answerable(bench, hypothesis, comparison.profile)
         name = f"t{len(bench.memory.state.trials) + 1:04d}"
+        announce(bench, f"{name} {hypothesis.name}", comparison.profile)
         resumes = resumable(bench.memory.state, hypothesis, profile=comparison.profile)
         started = TrialStarted(
             at=bench.now(),
@@ -77,12 +85,12 @@ def run_trial(bench: Bench, hypothesis: Hypothesis, *, profile: str = "", overri
                 bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
             if resumes:
                 bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
-            pairs = Pairs(bench, bench.memory.state.trials[name], arms, comparison)
+            pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
             verdict, diagnosis = compare(bench, pairs)
             if verdict.decision == "keep":
                 keep(bench, name, arms, baseline, verdict, pairs.accepted)
             else:
-                end(bench, name, verdict, diagnosis, pairs.accepted)
+                end(bench, name, verdict, diagnosis, own_noise(pairs.accepted))
         except BaseException as error:
             close(bench, name, error)
             raise
@@ -98,7 +106,7 @@ def close(bench: Bench, trial: str, error: BaseException) -> None:
     if trial in bench.memory.state.unfinished:
         with contextlib.suppress(KnowngoodError):
             why = f"cut off: {error or type(error).__name__}"
-            end(bench, trial, Verdict(decision="void", reason="cut_off", why=why), None, ())
+            end(bench, trial, Verdict(decision="void", reason="cut_off", why=why), None)
 
 
 def prepare(bench: Bench, baseline: Baseline, profile: str) -> Comparison:
@@ -129,7 +137,7 @@ def compare(bench: Bench, pairs: Pairs) -> tuple[Verdict, Diagnosis | None]:
         found = error.facts.get("diagnosis")
         diagnosis = found if isinstance(found, Diagnosis) else None
         if pairs.arm == "candidate" and diagnosis is not None:
-            diagnosis = blame(diagnosis, pairs.arms.changes.members)
+            diagnosis = blame(diagnosis, pairs.arms.changes.members, aliases=bench.engine.aliases)
         elif diagnosis is not None:
             # A baseline that fails says nothing about the change: no dead end comes of it.
             diagnosis = msgspec.structs.replace(diagnosis, hard=False)
@@ -182,7 +190,7 @@ def keep(
         kept=(*baseline.kept, trial),
     )
     with settled(bench.host, tx, arms.edits, settings):
-        end(bench, trial, verdict, None, launches, baseline=new)
+        end(bench, trial, verdict, None, own_noise(launches), baseline=new)
 
 
 def with_pins(kept: Sequence[str], pins: Sequence[Pin]) -> tuple[str, ...]:
@@ -197,12 +205,11 @@ def end(
     trial: str,
     verdict: Verdict,
     diagnosis: Diagnosis | None,
-    launches: Sequence[LaunchRecord],
+    noise: Sequence[float] = (),
     *,
     baseline: Baseline | None = None,
 ) -> None:
-    """Record the end of a trial."""
-    noise = own_noise(launches)
+    """Record the end of a trial, with the A/A differences that it yielded."""
     bench.memory.record(
         TrialEnded(
             at=bench.now(),
@@ -210,7 +217,7 @@ def end(
             verdict=verdict,
             diagnosis=diagnosis,
             baseline=baseline,
-            noise={bench.config.objective.metric: noise} if noise else {},
+            noise={bench.config.objective.metric: tuple(noise)} if noise else {},
         )
     )
 

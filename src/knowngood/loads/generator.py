@@ -1,8 +1,8 @@
 """The load generator, a process of its own: ``python -m knowngood.loads.generator PLAN.json``.
 
-Standard library of Python 3.10 only, so that it starts fast and can be sent to a host. It prints JSON lines: ``{"progress": 0.5}``, ``{"mark": "start"}`` and
-``{"mark": "end"}`` when the window opens and closes, and last ``{"done": true, ...}`` or ``{"failed": "..."}``. SIGTERM
-ends it early with its samples written.
+Standard library of Python 3.10 only, so that it starts fast and can be sent to a host. It prints JSON lines:
+``{"progress": 0.5}``, ``{"mark": "start"}`` and ``{"mark": "end"}`` when the window opens and closes, and last
+``{"done": true, ...}`` or ``{"failed": "..."}``. SIGTERM ends it early with its samples written.
 """
 
 import json

@@ -1,5 +1,7 @@
 """What happened, in order. The store holds these and nothing else; every view is a fold over them."""
 
+from typing import Literal
+
 import msgspec
 
 from knowngood.model.baseline import Baseline
@@ -43,11 +45,16 @@ class BaselineFailed(Occurrence, frozen=True, kw_only=True, tag="baseline_failed
     why: str
 
 
+Purpose = Literal["trial", "self_test", "champion"]
+"""What pairs are measured for: a hypothesis, the engine's own honesty (A/A), or all keeps against the original."""
+
+
 class TrialStarted(Occurrence, frozen=True, kw_only=True, tag="trial_started"):
     """A trial began: from here on it must end, or be ended by ``recover``.
 
     Attributes:
         resumes: Trial that was cut off and whose whole pairs count here; empty for a fresh start.
+        purpose: A check of the engine's own is measured as a trial is, and never changes what is known-good.
     """
 
     trial: str
@@ -56,6 +63,7 @@ class TrialStarted(Occurrence, frozen=True, kw_only=True, tag="trial_started"):
     profile: str
     mde: float | None = None
     resumes: str = ""
+    purpose: Purpose = "trial"
 
 
 class LaunchMeasured(Occurrence, frozen=True, kw_only=True, tag="launch_measured"):

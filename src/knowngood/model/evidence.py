@@ -5,6 +5,8 @@ from typing import Literal
 import msgspec
 
 Arm = Literal["baseline", "candidate"]
+ACCEPTANCE = "acceptance_length"
+"""Metric of a run: mean tokens that one step of speculation yields, the one that is always right included."""
 
 
 class CpuReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,8 +111,6 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         proofs: Effect proofs, one a member (candidate only).
         log: Digest of the server's log.
         rss_mb: Resident memory of the server's process group, in MB: as its first measured window opened.
-        acceptance_length: Tokens per verification under speculation, the bonus token included; None without
-            speculation, or if the engine does not tell.
         packages: Digest over the Python packages that the server loads from; empty for none.
     """
 
@@ -125,8 +125,12 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     proofs: tuple[Proof, ...] = ()
     log: str = ""
     rss_mb: float = 0.0
-    acceptance_length: float | None = None
     packages: str = ""
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """Tokens that one step of speculation yielded; None without, or if the engine does not tell."""
+        return next((run.metrics[ACCEPTANCE] for run in self.runs if ACCEPTANCE in run.metrics), None)
 
     @property
     def gpu_mb(self) -> float | None:

@@ -20,6 +20,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         quote: Decisive log line, for a failure.
         reopens: What would re-open it.
         effect: Ratio minus one, if it was measured.
+        member_keys: Digests of the members that make it impossible: whatever else a change set has, all of these
+            together are covered; empty means exactly the set of ``change_key``.
+        within: What it is bound to, in words, beyond ``scope``.
     """
 
     id: str
@@ -31,3 +34,5 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     quote: str = ""
     reopens: str = ""
     effect: float | None = None
+    member_keys: tuple[str, ...] = ()
+    within: str = ""

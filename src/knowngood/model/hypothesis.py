@@ -19,6 +19,20 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
+class Sign(msgspec.Struct, frozen=True, kw_only=True):
+    """What shows that the change was reached while the server ran, and does not show on the baseline.
+
+    Attributes:
+        log: Regular expression of a line of the server's log, such as a message or the name of a kernel.
+        metric: Or the name of a metric on one of the engine's pages.
+        above: What the metric must be above, summed over its labels.
+    """
+
+    log: str = ""
+    metric: str = ""
+    above: float = 0.0
+
+
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
     """A claim with its reason and the change set that tests it.
 
@@ -28,6 +42,7 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
         because: Why.
         changes: The matched set.
         predicts: Expected effect, if the author dares.
+        proves: What shows that the change was reached, beyond what each member's effect proof says.
         requires: Conditions on the host, checked at preflight.
         after: Names of hypotheses that must be decided first.
     """
@@ -37,5 +52,6 @@ class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
     because: str = ""
     changes: ChangeSet = ChangeSet()
     predicts: Prediction | None = None
+    proves: Sign | None = None
     requires: tuple[str, ...] = ()
     after: tuple[str, ...] = ()

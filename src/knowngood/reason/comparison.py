@@ -16,6 +16,7 @@ from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState
 from knowngood.reason.guards import GuardResult, judge_errors, judge_loss, judge_memory, suspect_speculation
 from knowngood.reason.judge import Judge
+from knowngood.reason.ledger import since_last_step
 from knowngood.reason.noise import Noise, noise_floor, noise_from_launches, rate_resolution
 
 
@@ -65,14 +66,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             half_pair_counts: Whether a lone launch of a pair may end the trial.
         """
         launches = tuple(launches)
+        resolved = resolution((*self.recent, *launches), self.metric, workload=self.objective)
+        known = [(launch.started_at, launch.value) for launch in self.ledger]
         judge = Judge(
             profile=self.profile,
             direction=self.direction,
             worthwhile=self.worthwhile,
             noise=self.noise,
-            ledger=[(launch.started_at, launch.value) for launch in self.ledger],
+            ledger=since_last_step(known, scale=noise_floor(self.noise, resolution=resolved).scale),
             half_pair_counts=half_pair_counts,
-            resolution=resolution((*self.recent, *launches), self.metric, workload=self.objective),
+            resolution=resolved,
         )
         for launch in launches:
             judge.add(arm=launch.arm, value=launch.value, at=launch.started_at, verified=True)
@@ -93,7 +96,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         judge = self.judge(launches)
         for value in values:
             judge.add(arm=arm, value=value, at=at)
-        return judge.same_launch
+            if not judge.same_launch:
+                return False
+        return True
 
     def reject(self, launches: Sequence[LaunchRecord], guard: GuardResult) -> Verdict:
         """The verdict on a candidate that a guard stops."""
@@ -207,6 +212,11 @@ def median_metric(runs: Sequence[RunRecord], workload: str, metric: str) -> floa
     """Median of a metric over a launch's runs of one workload; None if none has it."""
     values = [run.metrics[metric] for run in runs if run.workload == workload and metric in run.metrics]
     return statistics.median(values) if values else None
+
+
+def all_noise(launches: Sequence[LaunchRecord]) -> tuple[float, ...]:
+    """A/A differences of a trial whose arms are the same thing: every pair is one."""
+    return noise_from_launches([launch.value for launch in launches])
 
 
 def own_noise(launches: Sequence[LaunchRecord]) -> tuple[float, ...]:

@@ -1,16 +1,18 @@
 """Knowledge out of trials: what a change does, where that holds, and whether it is known already."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from knowngood.model.change import ChangeSet
+from knowngood.model.change import Change, ChangeSet, describe
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.finding import Finding, Sign
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.verdict import Verdict
+from knowngood.reason.blame import GUILTY, SURE
 
+REOPENS = "another version of the engine, or another model"
 SIGNS: dict[str, Sign] = {
     "better": "helps",
     "regression": "hurts",
@@ -27,7 +29,17 @@ def change_key(changes: ChangeSet) -> str:
         16 hexadecimal digits.
     """
     members = sorted(msgspec.json.encode(member) for member in changes.members)
-    return hashlib.sha256(b"\n".join(members)).hexdigest()[:16]
+    return digest(b"\n".join(members))
+
+
+def member_keys(members: Iterable[Change]) -> tuple[str, ...]:
+    """Digest of each member, in order of the digests."""
+    return tuple(sorted(digest(msgspec.json.encode(member)) for member in members))
+
+
+def digest(content: bytes) -> str:
+    """16 hexadecimal digits of a SHA-256."""
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def dead_end(findings: Sequence[Finding], changes: ChangeSet, facts: Mapping[str, str]) -> Finding | None:
@@ -39,12 +51,15 @@ def dead_end(findings: Sequence[Finding], changes: ChangeSet, facts: Mapping[str
         facts: What holds on the host now.
 
     Returns:
-        The newest finding "impossible" for the same change whose scope holds here; None if there is none.
+        The newest finding "impossible" for the same change, or for members that are all part of it, whose scope holds
+        here; None if there is none. A set that pins a package looks at another version, so only findings about exactly
+        that set cover it.
     """
-    key = change_key(changes)
+    key, mine = change_key(changes), set(member_keys(changes.members))
     for finding in reversed(findings):
-        covers = all(facts.get(name) == value for name, value in finding.scope.items())
-        if finding.sign == "impossible" and finding.change_key == key and covers:
+        in_scope = all(facts.get(name) == value for name, value in finding.scope.items())
+        is_part = bool(finding.member_keys) and set(finding.member_keys) <= mine and not changes.pins()
+        if finding.sign == "impossible" and in_scope and (finding.change_key == key or is_part):
             return finding
     return None
 
@@ -72,6 +87,7 @@ def learn(
         The finding; None for a void trial that proves nothing about the change (a fixable failure is no dead end).
     """
     is_dead = verdict.decision == "void" and diagnosis is not None and diagnosis.hard
+    guilty = guilty_members(hypothesis.changes, diagnosis) if diagnosis is not None and is_dead else ()
     if verdict.decision == "void" and not is_dead:
         return None
     return Finding(
@@ -82,6 +98,15 @@ def learn(
         scope={name: facts[name] for name in ("engine", "engine_version", "model") if name in facts},
         evidence=(trial,),
         quote=diagnosis.line if diagnosis else "",
-        reopens="another version of the engine, or another model" if is_dead else "",
+        reopens=diagnosis.retest or REOPENS if diagnosis is not None and is_dead else "",
         effect=verdict.estimate,
+        member_keys=member_keys(guilty),
+        within=diagnosis.scope if diagnosis is not None and is_dead else "",
     )
+
+
+def guilty_members(changes: ChangeSet, diagnosis: Diagnosis) -> tuple[Change, ...]:
+    """Members that a diagnosis holds guilty beyond doubt; none if it is not sure, or if it is all of them."""
+    guilty = {one.member for one in diagnosis.suspects if one.sure > GUILTY}
+    found = tuple(member for member in changes.members if describe(member) in guilty)
+    return found if diagnosis.sure >= SURE and len(found) < len(changes.members) else ()

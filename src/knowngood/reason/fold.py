@@ -21,6 +21,7 @@ from knowngood.model.events import (
     LaunchMeasured,
     Overridden,
     PairRepeated,
+    Purpose,
     Recovered,
     TrialEnded,
     TrialStarted,
@@ -51,6 +52,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         verdict: None while it runs or if it was cut off.
         diagnosis: Why it was void.
         undone: The keep was taken back later.
+        purpose: ``trial``, or which check of the engine's own it was.
     """
 
     id: str
@@ -68,6 +70,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     diagnosis: Diagnosis | None = None
     undone: bool = False
+    purpose: Purpose = "trial"
 
 
 class BaselineRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +102,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         baselines: All of them, oldest first.
         runs: Id to measuring of a baseline, in order.
         trials: Id to trial, in order.
+        checks: Id (``c0001``) to self-test or champion check, in order.
         findings: What was learned, oldest first.
         noise: A/A differences of ln(objective), oldest first.
         at: Unix time of the last event.
@@ -109,6 +113,7 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     baselines: tuple[Baseline, ...] = ()
     runs: dict[str, BaselineRun] = {}
     trials: dict[str, Trial] = {}
+    checks: dict[str, Trial] = {}
     findings: tuple[Finding, ...] = ()
     noise: tuple[float, ...] = ()
     at: float = 0.0
@@ -117,7 +122,13 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     def unfinished(self) -> tuple[str, ...]:
         """Ids of trials and baseline runs that began and did not end."""
         runs = (run.id for run in self.runs.values() if run.ended_at is None)
-        return (*runs, *(trial.id for trial in self.trials.values() if trial.ended_at is None))
+        trials = (*self.trials.values(), *self.checks.values())
+        return (*runs, *(trial.id for trial in trials if trial.ended_at is None))
+
+    def launches(self, run: str) -> tuple[LaunchRecord, ...]:
+        """Launches of a trial, a check or a measuring of a baseline."""
+        known = {**self.runs, **self.trials, **self.checks}
+        return known[run].launches
 
     @property
     def recent(self) -> tuple[LaunchRecord, ...]:
@@ -136,7 +147,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
             return ()
         here = self.baseline.version
         runs = (last_attempts(run.launches) for run in self.runs.values() if run.baseline.version == here)
-        trials = (counting(trial) for trial in self.trials.values() if trial.baseline == here)
+        tests = (check for check in self.checks.values() if check.purpose == "self_test")
+        trials = (counting(trial) for trial in (*self.trials.values(), *tests) if trial.baseline == here)
         launches = [launch for group in (*runs, *trials) for launch in group if launch.arm == "baseline"]
         return tuple(sorted(launches, key=lambda launch: launch.started_at))
 
@@ -171,7 +183,6 @@ def step(state: LabState, event: Event) -> LabState:
             failed = replace(state.runs[event.run], ended_at=event.at)
             return replace(state, runs={**state.runs, failed.id: failed})
         case TrialStarted():
-            earlier = state.trials.get(event.resumes)
             trial = Trial(
                 id=event.trial,
                 hypothesis=event.hypothesis,
@@ -179,22 +190,23 @@ def step(state: LabState, event: Event) -> LabState:
                 profile=event.profile,
                 mde=event.mde,
                 started_at=event.at,
-                launches=whole_pairs(earlier) if earlier else (),
-                answers=earlier.answers if earlier else None,
-                accuracy=earlier.accuracy if earlier else None,
+                launches=whole_pairs(state.trials[event.resumes]) if event.resumes else (),
+                purpose=event.purpose,
             )
+            if event.purpose != "trial":
+                return replace(state, checks={**state.checks, trial.id: trial})
             return replace(state, trials={**state.trials, trial.id: trial})
         case LaunchMeasured() if event.run in state.runs:
             run = state.runs[event.run]
             return replace(state, runs={**state.runs, run.id: replace(run, launches=(*run.launches, event.launch))})
         case LaunchMeasured():
-            return on_trial(state, event.run, launches=(*state.trials[event.run].launches, event.launch))
-        case LaunchFailed() if event.run in state.trials:
-            return on_trial(state, event.run, failures=(*state.trials[event.run].failures, event))
-        case LaunchFailed():
+            return on_trial(state, event.run, launches=(*find(state, event.run).launches, event.launch))
+        case LaunchFailed() if event.run in state.runs:
             return state
+        case LaunchFailed():
+            return on_trial(state, event.run, failures=(*find(state, event.run).failures, event))
         case PairRepeated():
-            return on_trial(state, event.trial, repeats=(*state.trials[event.trial].repeats, event))
+            return on_trial(state, event.trial, repeats=(*find(state, event.trial).repeats, event))
         case AnswersChecked():
             return on_trial(state, event.trial, answers=event.check)
         case AccuracyChecked():
@@ -259,10 +271,11 @@ def recovered(state: LabState, event: Recovered) -> LabState:
     """Whatever was under way has ended without a verdict of its own."""
     runs = {k: replace(v, ended_at=event.at) if v.ended_at is None else v for k, v in state.runs.items()}
     cut = Verdict(decision="void", reason="cut_off", why="cut off; the host was brought back by recover")
-    trials = {
-        k: replace(v, ended_at=event.at, verdict=cut) if v.ended_at is None else v for k, v in state.trials.items()
-    }
-    return replace(state, runs=runs, trials=trials)
+
+    def close(trials: dict[str, Trial]) -> dict[str, Trial]:
+        return {k: replace(v, ended_at=event.at, verdict=cut) if v.ended_at is None else v for k, v in trials.items()}
+
+    return replace(state, runs=runs, trials=close(state.trials), checks=close(state.checks))
 
 
 def advance(state: LabState, baseline: Baseline) -> LabState:
@@ -270,8 +283,15 @@ def advance(state: LabState, baseline: Baseline) -> LabState:
     return replace(state, baseline=baseline, baselines=(*state.baselines, baseline))
 
 
+def find(state: LabState, trial: str) -> Trial:
+    """The trial, or check, of an id."""
+    return state.checks[trial] if trial in state.checks else state.trials[trial]
+
+
 def on_trial(state: LabState, trial: str, **fields: object) -> LabState:
-    """State with some fields of one trial replaced."""
+    """State with some fields of one trial, or check, replaced."""
+    if trial in state.checks:
+        return replace(state, checks={**state.checks, trial: replace(state.checks[trial], **fields)})
     return replace(state, trials={**state.trials, trial: replace(state.trials[trial], **fields)})
 
 

@@ -10,7 +10,8 @@ from knowngood.errors import UsageError
 from knowngood.model.evidence import Arm
 from knowngood.model.verdict import Decision, Reason, Verdict
 from knowngood.reason.decide import LEVEL, Report, Rule, Trials
-from knowngood.reason.noise import noise_floor, trim_ledger
+from knowngood.reason.ledger import trim_ledger
+from knowngood.reason.noise import noise_floor
 from knowngood.reason.power import mde
 from knowngood.reason.profile import Profile, find_profile
 

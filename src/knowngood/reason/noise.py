@@ -18,8 +18,6 @@ MOST_FREEDOM = 8
 """Degrees of freedom credited to history at most: a candidate may be noisier than its baseline ever was."""
 FREEDOM_PER_PAIR = 0.8
 """Degrees of freedom a robust spread has per A/A pair."""
-LEDGER_SIZE = 5
-LEDGER_AGE_S = 7200.0
 
 
 class Noise(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,17 +97,3 @@ def noise_from_launches(values: Sequence[float]) -> tuple[float, ...]:
                 f"a launch has the value {value}, which is not above 0", hint="leave failed launches out of the history"
             )
     return tuple(math.log(a / b) for a, b in zip(values[0::2], values[1::2], strict=False))
-
-
-def trim_ledger(ledger: Sequence[tuple[float, float]], *, now: float) -> tuple[tuple[float, float], ...]:
-    """Keep the newest baseline launches that are recent enough to say something about today's machine.
-
-    Args:
-        ledger: (time in seconds, value) of baseline launches, in any order.
-        now: Start of the trial on the same clock.
-
-    Returns:
-        Up to five entries of the last two hours, oldest first.
-    """
-    recent = sorted(entry for entry in ledger if now - LEDGER_AGE_S <= entry[0] <= now)
-    return tuple(recent[-LEDGER_SIZE:])

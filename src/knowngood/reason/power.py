@@ -4,6 +4,7 @@ import math
 
 import msgspec
 
+from knowngood.model.hypothesis import Hypothesis
 from knowngood.reason.noise import Noise
 from knowngood.reason.profile import Profile, boundary
 
@@ -31,6 +32,22 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     most_launches: int
     minutes: float
     most_minutes: float
+
+
+def hoped_for(hypothesis: Hypothesis, *, metric: str, direction: str) -> float | None:
+    """Largest gain that a hypothesis predicts, as a ratio minus one; None if it predicts nothing of the metric.
+
+    Args:
+        hypothesis: What is to be tested.
+        metric: The metric that decides.
+        direction: ``higher`` or ``lower`` is better; a predicted fall of 50 % of a latency is a gain of 100 %.
+    """
+    predicts = hypothesis.predicts
+    if predicts is None or predicts.metric != metric:
+        return None
+    if direction == "higher":
+        return predicts.high
+    return math.inf if predicts.low <= -1 else 1 / (1 + predicts.low) - 1
 
 
 def mde(profile: Profile, noise: Noise, worthwhile: float) -> float:

@@ -6,8 +6,10 @@ from typing import Literal
 
 import msgspec
 
+from knowngood.model.change import ChangeSet, describe
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.reason.blame import GUILTY
 from knowngood.reason.findings import change_key, dead_end
 from knowngood.reason.fold import Trial
 
@@ -77,6 +79,32 @@ def rank(
     ]
     order = ("open", "waiting", "kept", "undecided", "void", "reverted", "undone", "dead")
     return tuple(sorted(ranked, key=lambda one: (order.index(one.state), -one.score, one.name)))
+
+
+def left_untested(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """What failed trials leave to do.
+
+    Members that were not to blame and were never tried by themselves; sets whose guilty member the evidence does not
+    tell.
+
+    Args:
+        trials: All trials, oldest first.
+
+    Returns:
+        One sentence each, the newest trial first.
+    """
+    tried = [change_key(trial.hypothesis.changes) for trial in trials]
+    newest = {trial.hypothesis.name: place for place, trial in enumerate(trials)}
+    found: list[str] = []
+    for name, at in sorted(newest.items(), key=lambda one: -one[1]):
+        diagnosis = trials[at].diagnosis
+        if diagnosis is None or not diagnosis.next:
+            continue
+        guilty = {one.member for one in diagnosis.suspects if one.sure > GUILTY}
+        rest = tuple(one for one in trials[at].hypothesis.changes.members if describe(one) not in guilty)
+        if change_key(ChangeSet(members=rest)) not in tried[at + 1 :]:
+            found += [f"{trials[at].id} {name}: {advice}" for advice in diagnosis.next]
+    return tuple(found)
 
 
 def place(

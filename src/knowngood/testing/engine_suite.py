@@ -2,11 +2,13 @@
 
 import re
 
+import msgspec
 import pytest
 
 from knowngood.errors import UsageError
-from knowngood.model.change import Env, File, Flag
+from knowngood.model.change import Edit, Env, File, Flag
 from knowngood.model.launch import LaunchSpec, spellings
+from knowngood.model.process import Imported, LiveProcess, Witness
 from knowngood.ports import Engine, Inside, Observed
 
 CAUSES = frozenset(
@@ -99,10 +101,11 @@ class EngineSuite:
         assert refused.value.hint
 
     def test_resolve_keeps_what_the_user_wrote(self, engine: Engine) -> None:
-        """It may add flags, never change or drop one; doing it twice adds nothing."""
+        """It may add flags and variables, never change or drop one; doing it twice adds nothing."""
         real = engine.resolve(SPEC, which=lambda name: f"/bin/{name}")
         assert real.argv[: len(SPEC.argv)] == SPEC.argv
-        assert (real.env, real.cwd, real.port) == (SPEC.env, SPEC.cwd, SPEC.port)
+        assert SPEC.env.items() <= real.env.items()
+        assert (real.cwd, real.port, real.unset) == (SPEC.cwd, SPEC.port, SPEC.unset)
         assert engine.resolve(real, which=lambda name: f"/bin/{name}") == real
 
     def test_a_variable_is_proven_by_the_process(self, engine: Engine) -> None:
@@ -113,6 +116,57 @@ class EngineSuite:
         assert engine.prove(Env(name="B", value="1"), seen).holds is False
         assert engine.prove(Env(name="A"), seen).holds is False
         assert engine.prove(Env(name="B"), seen).holds is True
+
+    def test_a_variable_that_the_server_overwrites_is_not_in_force(self, engine: Engine) -> None:
+        """The processes that compute have their own environment."""
+        inside = observe(environ={"A": "1"}).inside
+        for value, expected in (("1", True), ("8", False)):
+            others = (LiveProcess(pid=41, environ={"A": "1"}), LiveProcess(pid=42, environ={"A": value}))
+            seen = Observed(
+                inside=msgspec.structs.replace(inside, processes=others, pids=(41, 42)), pages={}, log="", files={}
+            )
+            assert engine.prove(Env(name="A", value="1"), seen).holds is expected
+
+    def test_an_environment_that_cannot_be_read_proves_nothing(self, engine: Engine) -> None:
+        """Neither way."""
+        assert engine.prove(Env(name="A", value="1"), observe()).holds is None
+
+    def test_what_says_nothing_has_neither_version_nor_acceptance(self, engine: Engine) -> None:
+        """A server that answers nothing."""
+        assert engine.version({}, "") == ""
+        assert engine.acceptance_length({}, "") is None
+
+    def test_its_patterns_are_regular_expressions(self, engine: Engine) -> None:
+        """They are compiled while a server is waited for."""
+        if engine.readiness is not None:
+            for pattern in (*engine.readiness.stages, engine.readiness.hopeless):
+                re.compile(pattern)
+
+    def test_a_source_file_must_be_loaded_by_a_process_that_lives(self, engine: Engine) -> None:
+        """By its own import or its parent's before the fork, from these very bytes."""
+        path, digest = "/srv/pkg/mod.py", "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+        change = Edit(path="python:pkg/mod.py", find="a", replace="b")
+        processes = (
+            LiveProcess(pid=41, started_s=10.0),
+            LiveProcess(pid=42, parent=41, started_s=20.0),
+        )
+        inside = msgspec.structs.replace(observe().inside, pids=(41, 42), processes=processes)
+
+        def holds(*imported: Imported, interpreters: dict[int, float]) -> bool | None:
+            witness = Witness(interpreters=interpreters, imported=imported)
+            return engine.prove(
+                change, Observed(inside=inside, pages={}, log="", files={path: digest}, witness=witness)
+            ).holds
+
+        load = Imported(pid=42, at=21.0, path=path, sha256=digest)
+        both = {41: 10.1, 42: 20.1}
+        assert holds(load, interpreters=both) is True
+        assert holds(msgspec.structs.replace(load, pid=41, at=15.0), interpreters={41: 10.1}) is True
+        assert holds(interpreters=both) is False
+        assert holds(msgspec.structs.replace(load, same=False), interpreters=both) is False
+        assert holds(msgspec.structs.replace(load, sha256="0" * 64), interpreters=both) is False
+        assert holds(msgspec.structs.replace(load, pid=43), interpreters={**both, 43: 20.5}) is None
+        assert holds(interpreters={}) is None
 
     def test_a_flag_must_stand_in_the_arguments(self, engine: Engine) -> None:
         """The last occurrence counts."""
@@ -139,7 +193,3 @@ class EngineSuite:
         proof = engine.prove(Flag(flag="--made-up", value="2"), observe("--made-up", "2"))
         assert proof.member == "flag --made-up 2"
         assert "--made-up 2" in proof.evidence
-
-    def test_nothing_is_made_up_of_speculation(self, engine: Engine) -> None:
-        """A server that does not speculate has no acceptance length, which is not the same as one of 1."""
-        assert engine.acceptance_length(observe()) is None

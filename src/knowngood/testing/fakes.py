@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from knowngood.errors import Busy, Conflict, Drift, NotFound, Refused
+from knowngood.errors import Busy, Conflict, Drift, Refused
 from knowngood.model.change import Change, Setting, describe
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
@@ -50,24 +50,6 @@ class FakeStore:
     def events(self, *, since: int = 0) -> Iterator[tuple[int, Event]]:
         """All events with a version above ``since``."""
         yield from list(enumerate(self.log, 1))[since:]
-
-
-class FakeArtifacts:
-    """Artifacts in memory; ``path`` has nothing to point at."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
-
-    def put(self, content: Path | bytes) -> str:
-        """Take bytes, or a file's bytes, in."""
-        data = content if isinstance(content, bytes) else content.read_bytes()
-        digest = hashlib.sha256(data).hexdigest()
-        self.kept[digest] = data
-        return digest
-
-    def path(self, digest: str) -> Path:
-        """Find nothing."""
-        raise NotFound(f"there is no artifact {digest!r}", hint="fakes keep bytes, not files")
 
 
 class FakeJournal:
@@ -311,6 +293,10 @@ class FakeHost:
         """Who holds it."""
         return f"held by {self.held_by}" if self.held_by else ""
 
+    def lead(self, words: Sequence[str]) -> Sequence[str]:
+        """Nowhere."""
+        return words
+
     @contextmanager
     def reach(self, spec: LaunchSpec) -> Generator[Route]:
         """Where the server says it listens."""
@@ -322,12 +308,12 @@ class FakeEngine:
 
     Attributes:
         proof: What proves a member; None believes everything.
-        accepted: What a running server says of its speculation.
+        accepted: Log to what the server says of its speculation.
     """
 
     def __init__(self, proof: Callable[[Change, Observed], Proof] | None = None) -> None:
         self.proof = proof
-        self.accepted: Callable[[Observed], float | None] = lambda _: None
+        self.accepted: Callable[[str], float | None] = lambda _: None
 
     name = "fake"
     aliases: Mapping[str, str] = {}
@@ -346,9 +332,15 @@ class FakeEngine:
             return self.proof(change, observed)
         return Proof(member=describe(change), holds=True, evidence="a fake")
 
-    def acceptance_length(self, observed: Observed) -> float | None:
+    def version(self, pages: Mapping[str, str], log: str) -> str:
+        """None."""
+        del pages, log
+        return ""
+
+    def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
         """What the test says."""
-        return self.accepted(observed)
+        del pages
+        return self.accepted(log)
 
 
 class FakeLoad:

@@ -8,6 +8,7 @@ from knowngood.config.lab import better_direction, find_lab, load_lab
 from knowngood.config.values import ratio, seconds
 from knowngood.errors import UsageError
 from knowngood.model.change import Edit, Env, File, Flag, Patch
+from knowngood.model.hypothesis import Sign
 
 LAB = """
 [server]
@@ -212,3 +213,15 @@ def test_a_lease_needs_a_time_to_live(tmp_path: Path) -> None:
     (tmp_path / "knowngood.toml").write_text(text)
     with pytest.raises(UsageError, match="ttl"):
         load_lab(tmp_path)
+
+
+def test_a_sign_is_a_line_or_a_metric(tmp_path: Path) -> None:
+    def sign(text: str) -> Sign | None:
+        return load_experiment(experiment(tmp_path, f'claim = "x"\nproves = {text}\n')).proves
+
+    assert sign('{ log = "ready for rank \\\\d" }') == Sign(log=r"ready for rank \d")
+    assert sign('{ metric = "app:drafts_total", above = 10 }') == Sign(metric="app:drafts_total", above=10.0)
+    for wrong in ("{}", '{ log = "x", metric = "y" }', '{ log = "(" }', '{ kernel = "x" }'):
+        with pytest.raises(UsageError, match="proves") as refused:
+            sign(wrong)
+        assert refused.value.hint

@@ -8,6 +8,7 @@ from knowngood.config.lab import load_lab
 from knowngood.demo.experiments import EXPERIMENTS
 from knowngood.demo.lab import write_lab
 from knowngood.demo.prompts import OTHER_PLACES, PLACES, prompts
+from knowngood.demo.size import slowness
 from knowngood.errors import HostError, UsageError
 from knowngood.model.change import File, Flag
 
@@ -32,6 +33,18 @@ def test_quick_is_the_same_lab_with_shorter_answers(tmp_path: Path) -> None:
     long, short = load_lab(tmp_path / "a"), load_lab(tmp_path / "b")
     assert (long.verdict.profile, short.verdict.profile) == ("standard", "quick")
     assert short.workloads[0].osl.mean < long.workloads[0].osl.mean
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_slow_machine_gets_shorter_runs_of_the_same_lab(tmp_path: Path, *, quick: bool) -> None:
+    write_lab(tmp_path / "a", model=MODEL, draft=DRAFT, quick=quick)
+    write_lab(tmp_path / "b", model=MODEL, draft=DRAFT, quick=quick, slowness=9.0)
+    usual, slow = load_lab(tmp_path / "a"), load_lab(tmp_path / "b")
+    assert slow.workloads[0].osl.mean < usual.workloads[0].osl.mean
+    assert 1.0 < slow.workloads[0].duration_s < usual.workloads[0].duration_s
+    assert slow.answers.tokens < usual.answers.tokens
+    assert slow.answers.count == usual.answers.count
+    assert slowness() > 0
 
 
 def test_every_ending_is_shown() -> None:

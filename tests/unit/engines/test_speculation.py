@@ -5,7 +5,7 @@ import pytest
 from knowngood.engines.command import Command
 from knowngood.engines.llamacpp import LlamaCpp
 from knowngood.engines.openai import OpenAI
-from knowngood.ports import Engine, Inside, Observed
+from knowngood.ports import Engine
 
 # Out of a page and a log of llama.cpp b11549 that speculated with n-grams.
 LLAMACPP = """\
@@ -54,9 +54,7 @@ slot print_timing: id  1 | task 2 | draft acceptance = 0.00000 (    0 accepted /
 
 
 def length(engine: Engine, page: str = "", log: str = "") -> float | None:
-    inside = Inside(argv=(), environ={}, pids=(), ports=(), rss_mb=1.0)
-    pages = {"/metrics": page} if page else {}
-    return engine.acceptance_length(Observed(inside=inside, pages=pages, log=log, files={}))
+    return engine.acceptance_length({"/metrics": page} if page else {}, log)
 
 
 def test_counters_of_drafts_and_accepted_tokens() -> None:

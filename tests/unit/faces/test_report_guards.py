@@ -11,7 +11,7 @@ from knowngood.faces.report.page import document
 from knowngood.faces.text import render
 from knowngood.faces.views import trial_view
 from knowngood.model.events import AccuracyChecked, Event, LaunchMeasured
-from knowngood.model.evidence import AccuracyCheck, LaunchRecord
+from knowngood.model.evidence import ACCEPTANCE, AccuracyCheck, LaunchRecord
 
 LOST = AccuracyCheck(items=500, base_right=480, right=450, lost=32, gained=2)
 
@@ -42,8 +42,13 @@ def speculative(config: LabConfig, acceptance: float) -> History:
 
 
 def dress(launch: LaunchRecord, acceptance: float, *, is_mine: bool) -> LaunchRecord:
-    runs = tuple(msgspec.structs.replace(run, gpu_mb=9000.0 if is_mine else 8000.0) for run in launch.runs)
-    return msgspec.structs.replace(launch, acceptance_length=acceptance, runs=runs)
+    runs = tuple(
+        msgspec.structs.replace(
+            run, metrics={**run.metrics, ACCEPTANCE: acceptance}, gpu_mb=9000.0 if is_mine else 8000.0
+        )
+        for run in launch.runs
+    )
+    return msgspec.structs.replace(launch, runs=runs)
 
 
 def test_the_report_shows_memory_accuracy_and_a_collapse(config: LabConfig) -> None:

@@ -8,19 +8,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.flow.test_trial_flow import SLOTS, World, hypothesis
+from tests.unit.flow.world import SLOTS, World, hypothesis
 
 from knowngood.config.lab import AccuracyTable, HostGuardTable, LabConfig
 from knowngood.errors import CheckFailed, Refused
 from knowngood.flow.baseline import record_baseline
 from knowngood.flow.launch import Slot, measure_launch
-from knowngood.flow.pairs import Pairs
 from knowngood.flow.preflight import Arms
-from knowngood.flow.trial import prepare, run_trial
+from knowngood.flow.trial import run_trial
 from knowngood.flow.window import Window, risen
 from knowngood.model.change import ChangeSet, Setting
-from knowngood.model.events import AccuracyChecked, LaunchMeasured
-from knowngood.model.evidence import AccuracyCheck, AnswerCheck, CpuReading, RunRecord, Surroundings
+from knowngood.model.events import AccuracyChecked, Event, LaunchMeasured
+from knowngood.model.evidence import CpuReading, RunRecord, Surroundings
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
 from knowngood.reason.fold import Trial
@@ -315,7 +314,7 @@ def test_a_counter_that_ran_backwards_counted_nothing() -> None:
 def speculating(tmp_path: Path, candidate: float | None, baseline: float | None) -> Trial:
     world = Guarded(tmp_path)
     engine = FakeEngine()
-    engine.accepted = lambda seen: candidate if "4" in seen.inside.argv else baseline
+    engine.accepted = lambda log: candidate if "candidate" in log else baseline
     world.bench = dataclasses.replace(world.bench, engine=engine)
     return world.try_slots()
 
@@ -365,7 +364,7 @@ def test_accuracy_that_holds_keeps_and_is_stored(tmp_path: Path) -> None:
     assert verdict_of(trial)[0] == "keep"
     assert trial.accuracy is not None
     assert (trial.accuracy.items, trial.accuracy.lost, trial.accuracy.gained) == (500, 0, 0)
-    kept = world.bench.artifacts.kept[trial.accuracy.output]  # type: ignore[attr-defined]
+    kept = world.bench.artifacts.path(trial.accuracy.output).read_bytes()
     assert b'{"item": 499, "right": true}' in kept
     assert len(world.events(AccuracyChecked)) == 1
 
@@ -432,46 +431,27 @@ def test_both_arms_are_measured_before_they_are_asked(tmp_path: Path) -> None:
         Arms(baseline=spec, candidate=spec, changes=ChangeSet()),
         Slot(lab="l-", run="t", arm="baseline", index=0, pair=0),
         again=lambda _: False,
-        on_measured=lambda _: order.append("asked"),
+        on_measured=lambda _server, _launch: order.append("asked"),
     )
     assert order == ["measured", "asked"]
 
 
-def test_a_trial_that_is_gone_on_with_keeps_what_it_was_told(tmp_path: Path) -> None:
-    """Otherwise a keep could rest on pairs alone, with answers that nobody compared."""
-    world = Examined(tmp_path, wrong=30)
+def test_a_trial_that_is_gone_on_with_is_examined_again_before_it_is_kept(tmp_path: Path) -> None:
+    world = Examined(tmp_path, wrong=0)
     record_baseline(world.bench)
     record = world.bench.memory.record
 
-    def cut(event: object) -> None:
-        if isinstance(event, LaunchMeasured) and event.launch.arm == "baseline":
-            record(event)
+    def cut(event: Event) -> None:
+        if isinstance(event, LaunchMeasured) and event.launch.index == 2:
             raise KeyboardInterrupt
-        record(event)  # type: ignore[arg-type]
+        record(event)
 
     world.bench.memory.record = cut  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         run_trial(world.bench, hypothesis(SLOTS))
     world.bench.memory.record = record  # type: ignore[method-assign]
-    (tmp_path / "exam.py").write_text("raise SystemExit('asked again')")
+    (tmp_path / "exam.py").write_text(EXAM.replace("int(sys.argv[3])", "40"))
     trial = run_trial(world.bench, hypothesis(SLOTS))
     assert trial.accuracy is not None
+    assert trial.accuracy.lost == 40
     assert verdict_of(trial)[:2] == ("revert", "guard")
-    assert len(trial.launches) == 2
-
-
-def test_answers_travel_with_a_trial_that_is_gone_on_with(tmp_path: Path) -> None:
-    world = Guarded(tmp_path)
-    record_baseline(world.bench)
-    seen = AnswerCheck(asked=5, same=0, wrong=5, detects=0.5)
-    trial = Trial(
-        id="t0001", hypothesis=hypothesis(SLOTS), baseline=1, profile="quick", started_at=0.0, answers=seen,
-        accuracy=AccuracyCheck(items=1, base_right=1, right=1, lost=0, gained=0),
-    )  # fmt: skip
-    spec = LaunchSpec(argv=("server",))
-    arms = Arms(baseline=spec, candidate=spec, changes=ChangeSet())
-    baseline = world.bench.memory.state.baseline
-    assert baseline is not None
-    pairs = Pairs(world.bench, trial, arms, prepare(world.bench, baseline, "quick"))
-    assert pairs.desk.result == seen
-    assert pairs.accuracy.result == trial.accuracy

@@ -8,7 +8,6 @@ from knowngood.reason.noise import (
     UNKNOWN_SCALE,
     noise_floor,
     noise_from_launches,
-    trim_ledger,
 )
 
 
@@ -55,10 +54,3 @@ def test_launches_are_paired_in_order() -> None:
 def test_failed_launch_is_no_noise() -> None:
     with pytest.raises(UsageError, match="value 0, which is not above 0"):
         noise_from_launches([100, 0])
-
-
-def test_ledger_keeps_the_five_newest_of_the_last_two_hours() -> None:
-    entries = [(float(at), 100.0 + at) for at in (0, 9000, 3000, 4000, 5000, 6000, 7000, 8000)]
-    assert [at for at, _ in trim_ledger(entries, now=8500.0)] == [4000, 5000, 6000, 7000, 8000]
-    assert trim_ledger(entries, now=-1.0) == ()
-    assert trim_ledger([(0.0, 1.0)], now=7200.1) == ()

@@ -1,14 +1,15 @@
 """llama.cpp's llama-server: from the PATH, or out of the ``xllamacpp`` wheel."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 
 import msgspec
 
+from knowngood.config.rules import shipped_rules
 from knowngood.engines.llamacpp.flags import ALIASES
-from knowngood.engines.llamacpp.proofs import prove
-from knowngood.engines.llamacpp.rules import RULES
+from knowngood.engines.llamacpp.proofs import LAYER, prove
 from knowngood.engines.speculation import acceptance_length
 from knowngood.errors import UsageError
 from knowngood.model.change import Change
@@ -18,6 +19,7 @@ from knowngood.model.launch import LaunchSpec, flag_values
 from knowngood.ports import Observed, Readiness
 
 PROGRAM = "llama-server"
+BUILD = re.compile(r"build[_ ]info[\"': ]+([^\"\s,]+)|build: (\S+)")
 LAUNCHER = ("-m", "knowngood.engines.llama_server")
 
 
@@ -26,9 +28,13 @@ class LlamaCpp:
 
     name = "llamacpp"
     aliases: Mapping[str, str] = ALIASES
-    rules: Sequence[LogRule] = RULES
     readiness: Readiness | None = Readiness(health="/health", first_answer="/v1/completions")
     pages: Sequence[str] = ("/props", "/slots", "/metrics", "/v1/models")
+
+    @property
+    def rules(self) -> Sequence[LogRule]:
+        """Its own, and those of what it stands on; a Python program may have launched it."""
+        return shipped_rules(LAYER, "nccl", "cuda", "os", "python")
 
     def resolve(self, spec: LaunchSpec, *, which: Callable[[str], str | None]) -> LaunchSpec:
         """Find the program; add ``--metrics`` and ``--slots``, which the effect proofs read.
@@ -56,10 +62,15 @@ class LlamaCpp:
         )
         return msgspec.structs.replace(spec, argv=(*found, *words, *missing))
 
+    def version(self, pages: Mapping[str, str], log: str) -> str:
+        """Build, from ``/props`` or from the log."""
+        builds = [found[1] or found[2] for text in (pages.get("/props", ""), log) for found in BUILD.finditer(text)]
+        return next((build for build in builds if not build.endswith("unknown")), "")
+
+    def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
+        """Tokens that one verification yields; None if nothing was drafted, or nobody tells."""
+        return acceptance_length(pages, log)
+
     def prove(self, change: Change, observed: Observed) -> Proof:
         """Whether a member is in force: the process, then what the server says of itself, then its log."""
         return prove(change, observed)
-
-    def acceptance_length(self, observed: Observed) -> float | None:
-        """Tokens per verification under speculation; None if nothing was drafted, or nobody tells."""
-        return acceptance_length(observed)

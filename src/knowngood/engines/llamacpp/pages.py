@@ -1,11 +1,10 @@
 """llama-server's pages as values: the fields that effect proofs read (llama.cpp, ``tools/server``)."""
 
 import re
-from typing import TypeVar
 
 import msgspec
 
-Page = TypeVar("Page")
+from knowngood.engines.decode import decode
 
 
 class SlotParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,11 +57,3 @@ def read_slots(pages: dict[str, str]) -> tuple[Slot, ...]:
 def read_counters(pages: dict[str, str]) -> dict[str, int]:
     """Tokens drafted (``draft``) and accepted (``accepted``) so far, from ``/metrics``; empty on an older server."""
     return {name: int(count) for name, count in COUNTERS.findall(pages.get("/metrics", ""))}
-
-
-def decode(text: str, kind: type[Page]) -> Page | None:
-    """JSON of a known shape, or None."""
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError:
-        return None

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from knowngood.config.rules import shipped_rules
 from knowngood.engines.llamacpp.flags import ALIASES
 from knowngood.engines.llamacpp.pages import read_counters, read_props, read_slots
-from knowngood.engines.llamacpp.rules import RULES
 from knowngood.engines.proofs import flag_naming, prove_by_process
 from knowngood.model.change import Change, Edit, File, Flag
 from knowngood.model.evidence import Proof
@@ -20,6 +20,9 @@ from knowngood.ports import Observed
 
 Said = tuple[bool, str] | None
 """Whether the server says that a value is in force, and how it says so; None if it says nothing."""
+
+LAYER = "llamacpp"
+"""Its rules for log lines."""
 
 KV_PADDING = 256
 """llama.cpp rounds the context of a slot up to a multiple of this."""
@@ -55,9 +58,9 @@ def prove(change: Change, observed: Observed) -> Proof:
 
 def denied(canonical: str, log: str) -> Said:
     """Look for a line that says a flag is not in force."""
-    for rule in RULES:
-        if rule.silent and canonical in rule.flags:
-            line = next((line for line in log.splitlines() if re.search(rule.pattern, line)), "")
+    for rule in shipped_rules(LAYER):
+        if rule.role == "silent" and canonical in rule.flags:
+            line = next((line for line in log.splitlines() if rule.finds(line)), "")
             if line:
                 return False, f"the log says: {line.strip()}"
     return None

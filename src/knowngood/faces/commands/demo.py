@@ -45,7 +45,7 @@ def command(*, folder: Path | None, quick: bool, as_json: bool) -> int:
     show.note(baseline(measured).replace("\n", "\n  "))
     trials: list[TrialView] = []
     for path in experiments:
-        trials.append(trial_view(lab.try_one(load_experiment(path))))
+        trials.append(trial_view(lab.try_one(load_experiment(path), force=True)))
         show.note(columns([headline(trials[-1])]))
     refused = refuse_dead_end(lab, trials, experiments)
     report = root / "report.html"

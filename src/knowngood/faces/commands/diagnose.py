@@ -11,9 +11,12 @@ from knowngood.faces.views import diagnosis_view
 
 @click.command(name="diagnose")
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--engine", default="", help="Whose log it is; default: every engine's rules are tried.")
+@click.option("--engine", default="", help="Whose log it is; default: all rules are tried.")
 @json_option
 def command(*, log: Path, engine: str, as_json: bool) -> int:
-    """Read the root cause out of a server's LOG (- is standard input). Needs no lab."""
-    present(diagnosis_view(diagnose_log(log, engine=engine)), as_json=as_json)
+    """Read the root cause out of a server's LOG (- is standard input, .gz is unpacked). Needs no lab.
+
+    In a lab its own rule files (rules/*.toml) are used, too.
+    """
+    present(diagnosis_view(diagnose_log(log, engine=engine, near=Path.cwd())), as_json=as_json)
     return 0

@@ -13,5 +13,6 @@ from knowngood.faces.views import PlanView
 @json_option
 def command(*, folder: Path | None, as_json: bool) -> int:
     """List the hypotheses: what to try next first, then what was decided and why."""
-    present(PlanView(hypotheses=open_lab(folder).plan()), as_json=as_json)
+    lab = open_lab(folder)
+    present(PlanView(hypotheses=lab.plan(), next=lab.left_to_do()), as_json=as_json)
     return 0

@@ -22,6 +22,7 @@ QUARANTINED = 3
 @click.option(
     "--override", default="", metavar="REASON", help="Try a known dead end all the same; the reason is stored."
 )
+@click.option("--force", is_flag=True, help="Try it even if the predicted effect is too small to be found.")
 @click.option("--gate", is_flag=True, help="Exit with 4 unless every trial is a keep.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the diff and the price, start nothing.")
 def command(
@@ -31,6 +32,7 @@ def command(
     as_json: bool,
     profile: str,
     override: str,
+    force: bool,
     gate: bool,
     dry_run: bool,
 ) -> int:
@@ -42,11 +44,12 @@ def command(
             present(dry_run_view(lab, hypothesis, profile), as_json=as_json)
         return 0
     trials: list[TrialView] = []
+    checks: list[TrialView] = []
     errors: list[str] = []
     statuses: list[int] = []
     for hypothesis in hypotheses:
         try:
-            trial = lab.try_one(hypothesis, profile=profile, override=override)
+            trial = lab.try_one(hypothesis, profile=profile, override=override, force=force)
         except KnowngoodError as error:
             if len(hypotheses) == 1 or error.exit_status == QUARANTINED:
                 raise
@@ -56,8 +59,17 @@ def command(
         decision = trial.verdict.decision if trial.verdict else "void"
         statuses.append(1 if decision == "void" else 4 if gate and decision != "keep" else 0)
         trials.append(trial_view(trial))
+        if purpose := lab.due_check():
+            checks.append(trial_view(lab.check(purpose)))
     version = lab.state.baseline.version if lab.state.baseline else 0
-    present(TriesView(trials=tuple(trials), errors=tuple(errors), baseline=version), as_json=as_json)
+    view = TriesView(
+        trials=tuple(trials),
+        errors=tuple(errors),
+        baseline=version,
+        checks=tuple(checks),
+        alarms=lab.alarms() if checks else (),
+    )
+    present(view, as_json=as_json)
     return worst(statuses)
 
 

@@ -27,7 +27,8 @@ found = {}
 for name in sys.argv[1:]:
     try:
         one = importlib.metadata.distribution(name)
-        found[name] = [one.version, str(one.locate_file(""))]
+        tops = sorted({file.parts[0] for file in one.files or () if "-info" not in file.parts[0]})
+        found[name] = [one.version, str(one.locate_file("")), tops]
     except importlib.metadata.PackageNotFoundError:
         pass
 print(json.dumps(found))
@@ -120,7 +121,9 @@ def answer(folder: str, packages: list[str]) -> dict[str, Any]:
     )  # fmt: skip
     found = json.loads(done.stdout.decode())
     seen = {
-        name: version for name, (version, place) in found.items() if os.path.realpath(place) == os.path.realpath(site)
+        name: version
+        for name, (version, place, _) in found.items()
+        if os.path.realpath(place) == os.path.realpath(site)
     }
     return {"overlay": site, "versions": seen, "inherited": inherited}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .failures import Failure
 from .family import Family
 from .proc import (
+    TICK_S,
     Stat,
     arguments_of,
     busy_s,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 UNKNOWN_STATUS = 255
 LOOK_S = 0.02
 KILL_S = 15.0
+TITLE = 100
 NOBODY = Stat(pid=0, state="X", parent=0, session=0, cpu_s=0.0, reaped_s=0.0, start=0)
 
 
@@ -167,7 +169,8 @@ class Server:
 
     def inspect(self) -> dict[str, Any]:
         """Look into the live processes."""
-        pids = [member.pid for member in self._family.living()]
+        living = self._family.living()
+        pids = [member.pid for member in living]
         leader = self.pid if self.pid in pids else 0
         return {
             "argv": arguments_of(leader) or self.launch.argv,
@@ -176,7 +179,19 @@ class Server:
             "ports": listening_ports(pids),
             "rss_mb": sum(map(rss_mb, pids)),
             "packages": packages_of(pids),
+            "processes": [look_into(member) for member in living],
         }
+
+
+def look_into(member: Stat) -> dict[str, Any]:
+    """One process: who it is, what it was started with."""
+    return {
+        "pid": member.pid,
+        "parent": member.parent,
+        "title": " ".join(arguments_of(member.pid)).strip()[:TITLE],
+        "environ": environment_of(member.pid),
+        "started_s": member.start * TICK_S,
+    }
 
 
 def send(member: Stat, number: signal.Signals) -> None:
