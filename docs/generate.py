@@ -69,7 +69,9 @@ def files_page() -> str:
         "[[workload]] slo": Slo,
         "[objective]": lab.ObjectiveTable,
         "[verdict]": lab.VerdictTable,
+        "[host_guard]": lab.HostGuardTable,
         "[answers]": lab.AnswersTable,
+        "[accuracy]": lab.AccuracyTable,
         "[lease]": lab.LeaseTable,
     }
     for title, struct in tables.items():
@@ -108,7 +110,10 @@ SPACE = """One file is one space: knobs that are varied together ([how to race](
 GUARDS = """### [guards]
 
 Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`;
-`answers` to `"same"`, `"equivalent"` (only numerical near ties may differ) or `"off"`.
+`memory` to the largest growth of the server's memory (`"2%"` if not given) or `"off"`; `answers` to `"same"`,
+`"equivalent"` (only numerical near ties may differ), `"accuracy"` (the command in `[accuracy]` says what is right) or
+`"off"`.
+[What each guard does](../explanation/guards.md).
 """
 FACTS = """## Facts of a step
 

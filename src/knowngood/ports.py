@@ -13,7 +13,7 @@ import msgspec
 from knowngood.model.change import Change, Setting
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
-from knowngood.model.evidence import CpuReading, Proof, RunRecord
+from knowngood.model.evidence import CpuReading, Proof, RunRecord, Surroundings
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.process import LiveProcess, Witness
@@ -160,7 +160,11 @@ class Process(Protocol):
         ...
 
     def cpu(self) -> CpuReading:
-        """Read the machine's and the group's CPU counters."""
+        """Read the machine's counters, and the group's CPU time and memory; cheap."""
+        ...
+
+    def surroundings(self) -> Surroundings:
+        """Look at what goes on around it; too dear for a measured window."""
         ...
 
     def inspect(self) -> "Inside":
@@ -177,6 +181,7 @@ class Inside(msgspec.Struct, frozen=True, kw_only=True):
         pids: Live processes of the launch.
         ports: TCP ports that these processes listen on.
         rss_mb: Their resident memory, in MB.
+        packages: Digest over the Python packages that lie where they have loaded some from; empty for none.
         processes: The live processes one by one.
     """
 
@@ -185,6 +190,7 @@ class Inside(msgspec.Struct, frozen=True, kw_only=True):
     pids: tuple[int, ...]
     ports: tuple[int, ...]
     rss_mb: float
+    packages: str = ""
     processes: tuple[LiveProcess, ...] = ()
 
 
@@ -246,6 +252,14 @@ class Host(Protocol):
 
     def strays(self) -> Sequence[Process]:
         """Servers of ours that still run although nobody looks after them."""
+        ...
+
+    def surroundings(self) -> Surroundings:
+        """Look at what goes on on the machine, whatever runs there."""
+        ...
+
+    def counts(self) -> Mapping[str, float]:
+        """Read the machine's counters, by the names of ``CpuReading.counts``."""
         ...
 
     def look(self, path: str) -> bytes | None:

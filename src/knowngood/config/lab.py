@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -14,6 +14,13 @@ from knowngood.model.workload import Lengths, Slo, Workload
 LAB_FILE = "knowngood.toml"
 DEFAULT_WORKLOAD: list[dict[str, Any]] = [{}]
 LENGTH_KEYS = ("isl", "osl")
+TABLES = {
+    "accuracy", "answers", "guards", "host", "host_guard", "lease", "objective", "server", "verdict", "workload",
+}  # fmt: skip
+GOODPUT = "goodput_s"
+MEMORY_LIMIT = 0.02
+
+AnswersMode = Literal["same", "equivalent", "accuracy", "off"]
 
 
 class HostTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -102,7 +109,8 @@ class VerdictTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         profile: ``quick``, ``standard``, ``thorough`` or ``explore``.
         baseline_pairs: A/A pairs measured by ``knowngood baseline``.
-        foreign_cores: Largest difference in foreign CPU between the arms of a pair, in cores.
+        foreign_cores: Largest difference in foreign CPU between the arms of a pair, in cores; other conditions are in
+            ``[host_guard]``.
         self_test_every: Decided trials after which the engine tests itself by an A/A trial; 0 for never.
         champion_every: Keeps after which all of them together are compared with the original; 0 for never.
     """
@@ -112,6 +120,48 @@ class VerdictTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     foreign_cores: float = 0.25
     self_test_every: int = 20
     champion_every: int = 5
+
+
+class HostGuardTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[host_guard]``: how far host conditions may differ between the arms of a pair; ``inf`` does not watch one.
+
+    Attributes:
+        swap_mb: Memory swapped in and out during the measurement, in MB.
+        memory_wait: Share of the time in which some process waited for memory, from 0 to 1.
+        cpu_throttles: How often the CPU was slowed for its temperature.
+        gpu_slowed: Accelerators that heat or their supply slows.
+        foreign_processes: Processes of others on accelerators.
+        server_age_s: How long a server had been ready when it was measured, in seconds.
+        cpu_limit_mhz: Highest clock that the CPU is allowed, in MHz.
+        gpu_limit_w: Power that accelerators are allowed, in W.
+    """
+
+    swap_mb: float = 16.0
+    memory_wait: float = 0.1
+    cpu_throttles: float = 2.0
+    gpu_slowed: float = 0.0
+    foreign_processes: float = 0.0
+    server_age_s: float = 120.0
+    cpu_limit_mhz: float = 50.0
+    gpu_limit_w: float = 1.0
+
+
+class AccuracyTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[accuracy]``: a command that puts the same items to each arm and says of each whether it was right.
+
+    Attributes:
+        command: Program and arguments, run here in the lab's directory; ``{url}`` is the server's root URL, ``{model}``
+            the model it lists first. Both stand in ``KNOWNGOOD_URL`` and ``KNOWNGOOD_MODEL``, too.
+        results: JSON file that it writes, relative to the lab; empty means what it prints. Either holds
+            ``{"item": "7", "right": true}`` a line, or a list of such objects.
+        margin: Largest loss allowed, in points of accuracy.
+        timeout: Longest run.
+    """
+
+    command: tuple[str, ...]
+    results: str = ""
+    margin: str = "1%"
+    timeout: str = "1h"
 
 
 class AnswersTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -140,10 +190,13 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
         worthwhile: Smallest effect worth keeping, as a ratio minus one.
         direction: Whether more or less of the metric is better.
         guards: Metric to largest loss, as a ratio minus one; ``error_rate`` to an absolute rate.
-        answers_mode: ``same``, ``equivalent`` or ``off``.
+        answers_mode: ``same``, ``equivalent``, ``accuracy`` (the command says what is right) or ``off``.
         answers: Prompts of the answers guard.
         verdict: How much evidence is wanted.
         lease: When the host goes back to known-good by itself.
+        memory: Largest growth of the server's memory, as a ratio minus one; None does not judge it.
+        host_guard: How far host conditions may differ between the arms of a pair.
+        accuracy: The command that says what is right; None for none.
     """
 
     root: Path
@@ -154,10 +207,32 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     worthwhile: float
     direction: Literal["higher", "lower"]
     guards: dict[str, float]
-    answers_mode: Literal["same", "equivalent", "off"]
+    answers_mode: AnswersMode
     answers: AnswersTable
     verdict: VerdictTable
     lease: LeaseTable = LeaseTable()
+    memory: float | None = MEMORY_LIMIT
+    host_guard: HostGuardTable = HostGuardTable()
+    accuracy: AccuracyTable | None = None
+
+    @property
+    def compared_as(self) -> Literal["same", "equivalent"] | None:
+        """How the candidate's answers are held against the baseline's; None if they are not."""
+        match self.answers_mode:
+            case "same" | "equivalent" as mode:
+                return mode
+            case _:
+                return None
+
+    @property
+    def host_limits(self) -> dict[str, float]:
+        """Host condition to the largest difference between the arms of a pair."""
+        return {**msgspec.structs.asdict(self.host_guard), "foreign_cores": self.verdict.foreign_cores}
+
+    @property
+    def accuracy_margin(self) -> float:
+        """Largest loss of accuracy, from 0 to 1; 0 without a command."""
+        return abs(ratio(self.accuracy.margin, where="[accuracy] margin")) if self.accuracy else 0.0
 
     @property
     def managed(self) -> tuple[str, ...]:
@@ -200,12 +275,12 @@ def load_lab(root: Path) -> LabConfig:
     """
     path = root / LAB_FILE
     doc = read_toml(path)
-    tables = {"host", "server", "workload", "objective", "guards", "verdict", "answers", "lease"}
-    check_keys(doc, tables, where=f"{path}")
+    check_keys(doc, TABLES, where=f"{path}")
     if "server" not in doc:
         raise UsageError(f"{path} has no [server]", hint='add [server] with engine = "…" and command = ["…"]')
     objective = convert(doc.get("objective", {}), ObjectiveTable, where=f"{path} [objective]")
-    guards, answers_mode = read_guards(doc.get("guards", {}), where=f"{path} [guards]")
+    guards, memory, answers_mode = read_guards(doc.get("guards", {}), where=f"{path} [guards]")
+    accuracy = convert(doc["accuracy"], AccuracyTable, where=f"{path} [accuracy]") if "accuracy" in doc else None
     config = LabConfig(
         root=root.resolve(),
         host=convert(doc.get("host", {}), HostTable, where=f"{path} [host]"),
@@ -219,13 +294,54 @@ def load_lab(root: Path) -> LabConfig:
         answers=convert(doc.get("answers", {}), AnswersTable, where=f"{path} [answers]"),
         verdict=convert(doc.get("verdict", {}), VerdictTable, where=f"{path} [verdict]"),
         lease=convert(doc.get("lease", {}), LeaseTable, where=f"{path} [lease]"),
+        memory=memory,
+        host_guard=convert(doc.get("host_guard", {}), HostGuardTable, where=f"{path} [host_guard]"),
+        accuracy=accuracy,
     )
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
+    require_accuracy(config, where=f"{path}")
+    require_slo(config, where=f"{path}")
     seconds(config.lease.ttl, where=f"{path} [lease] ttl")
     seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout")
     seconds(config.server.stop_grace, where=f"{path} [server] stop_grace")
     return config
+
+
+def require_accuracy(config: LabConfig, *, where: str) -> None:
+    """Check that there is an accuracy command if it is to judge, and that it can be run.
+
+    Raises:
+        UsageError: It is missing or wrong.
+    """
+    table = config.accuracy
+    if table is None:
+        if config.answers_mode == "accuracy":
+            hint = "add [accuracy] with command = [...], which says of each item whether it was right"
+            raise UsageError(f'{where} [guards] answers = "accuracy" needs a command', hint=hint)
+        return
+    if not table.command:
+        raise UsageError(f"{where} [accuracy] command is empty", hint="give program and arguments as a list")
+    seconds(table.timeout, where=f"{where} [accuracy] timeout")
+    if not config.accuracy_margin:
+        raise UsageError(f"{where} [accuracy] margin is 0", hint='no number of items shows that: such as "1%"')
+
+
+def require_slo(config: LabConfig, *, where: str) -> None:
+    """Check that goodput means something where it decides or guards. A program of the user's own says what it means.
+
+    Raises:
+        UsageError: The workload has no limits that a request must keep.
+    """
+    workload = config.workloads[0]
+    wanted = [f"[objective] metric = {GOODPUT!r}"] if config.objective.metric == GOODPUT else []
+    wanted += [f"[guards] {GOODPUT}"] if GOODPUT in config.guards else []
+    if not wanted or config.server.engine == "command" or (workload.slo is not None and workload.slo != Slo()):
+        return
+    raise UsageError(
+        f"{where} {wanted[0]}: the workload {workload.name!r} says of no request whether it is good",
+        hint="give it limits, such as slo = { ttft_ms = 500, tpot_ms = 50 }",
+    )
 
 
 def better_direction(metric: str) -> Literal["higher", "lower"]:
@@ -261,17 +377,25 @@ def read_workloads(tables: object, *, root: Path, where: str) -> tuple[Workload,
     return tuple(loads)
 
 
-def read_guards(table: Mapping[str, Any], *, where: str) -> tuple[dict[str, float], Any]:
-    """Check ``[guards]``: metric to largest loss, and the answers mode."""
-    modes = ("same", "equivalent", "off")
+def read_guards(table: Mapping[str, Any], *, where: str) -> tuple[dict[str, float], float | None, AnswersMode]:
+    """Check ``[guards]``: metric to largest loss, largest growth of memory, and the answers mode."""
+    modes = get_args(AnswersMode)
     mode = table.get("answers", "equivalent")
     if mode not in modes:
         raise UsageError(f"{where} answers is {mode!r}", hint=f"one of {', '.join(modes)}")
     limits: dict[str, float] = {"error_rate": 0.0}
+    memory: float | None = MEMORY_LIMIT
     for metric, value in table.items():
         if metric == "answers":
             continue
-        limits[metric] = (
-            float(value) if isinstance(value, int | float) else abs(ratio(value, where=f"{where} {metric}"))
-        )
-    return limits, mode
+        if metric == "goodput":
+            raise UsageError(f"{where} has no metric 'goodput'", hint=f"did you mean {GOODPUT!r}?")
+        if (metric, value) == ("memory", "off"):
+            memory = None
+            continue
+        limit = float(value) if isinstance(value, int | float) else abs(ratio(value, where=f"{where} {metric}"))
+        if metric == "memory":
+            memory = limit
+        else:
+            limits[metric] = limit
+    return limits, memory, mode

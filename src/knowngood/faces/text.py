@@ -16,6 +16,7 @@ from knowngood.faces.views import (
     DryRunView,
     FilesView,
     FindingsView,
+    LaunchRow,
     PlanView,
     RecoverView,
     StatusView,
@@ -163,6 +164,12 @@ def trial(view: TrialView) -> str:
             f"answers: {seen.same} of {seen.asked} the same, {seen.near_ties} part at a near tie, {seen.wrong} wrong; "
             f"a share of {seen.detects:.0%} wrong would have shown"
         )
+    if view.accuracy is not None:
+        told = view.accuracy
+        lines.append(
+            f"accuracy: {told.right} of {told.items} items right, {told.base_right} on the baseline; "
+            f"{told.lost} lost, {told.gained} gained"
+        )
     rows = [
         (
             str(row.index + 1),
@@ -170,11 +177,20 @@ def trial(view: TrialView) -> str:
             f"pair {row.pair + 1}",
             f"{row.value:.4g}",
             f"ready {row.ready_s:.1f} s",
+            memory(row),
             f"foreign {row.foreign_cores:.2f} cores" + ("" if row.counted else " (does not count)"),
         )
         for row in view.launches
     ]
     return "\n".join([*lines, columns(rows, indent="  ")]).rstrip()
+
+
+def memory(row: LaunchRow) -> str:
+    """Memory of a launch, and how well its speculation did."""
+    parts = [f"{row.rss_mb:,.0f} MB"] if row.rss_mb else []
+    parts += [f"{row.gpu_mb:,.0f} MB on accelerators"] if row.gpu_mb is not None else []
+    parts += [f"acceptance {row.acceptance_length:.2f}"] if row.acceptance_length is not None else []
+    return ", ".join(parts)
 
 
 def baseline(view: BaselineView) -> str:
@@ -296,6 +312,8 @@ def doctor(view: DoctorView) -> str:
     quiet = "quiet enough" if view.foreign_cores < 0.25 else "busy"  # noqa: PLR2004  (the lab file's default limit)
     lines.append(f"others use {view.foreign_cores:.2f} cores: {quiet}")
     lines += [f"  {one}" for one in view.busiest]
+    lines += [f"watched: {name}, now {now}" for name, now in view.watched.items()]
+    lines += [f"not to be seen here: {', '.join(view.unwatched)}"] if view.unwatched else []
     for profile, mde in view.mde.items():
         price = view.worst_min.get(profile, math.nan)
         lines.append(f"{profile}: an effect of {percent(mde)} is kept with 80 % probability, at most {price:.0f} min")

@@ -13,7 +13,7 @@ from knowngood.app import Status
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import describe
 from knowngood.model.diagnosis import Diagnosis, RunnerUp
-from knowngood.model.evidence import AnswerCheck, Proof
+from knowngood.model.evidence import AccuracyCheck, AnswerCheck, Proof
 from knowngood.model.finding import Finding
 from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState, Trial
@@ -35,7 +35,10 @@ class StatusView(View, frozen=True, kw_only=True, tag="knowngood/status/1"):
 
 
 class LaunchRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One launch: arm, pair, value of the objective, seconds to ready, foreign cores, whether it counted."""
+    """One launch: arm, pair, value of the objective, seconds to ready, foreign cores, whether it counted.
+
+    Also the server's memory in MB, on the host and on accelerators, and how long drafts were that were accepted.
+    """
 
     index: int
     arm: str
@@ -44,6 +47,9 @@ class LaunchRow(msgspec.Struct, frozen=True, kw_only=True):
     ready_s: float
     foreign_cores: float
     counted: bool
+    rss_mb: float = 0.0
+    gpu_mb: float | None = None
+    acceptance_length: float | None = None
 
 
 class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
@@ -64,6 +70,7 @@ class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
     answers: AnswerCheck | None
     diagnosis: Diagnosis | None
     next: str = ""
+    accuracy: AccuracyCheck | None = None
 
 
 class TriesView(View, frozen=True, kw_only=True, tag="knowngood/tries/1"):
@@ -215,6 +222,8 @@ class DoctorView(View, frozen=True, kw_only=True, tag="knowngood/doctor/1"):
         busiest: The processes that used most of it.
         mde: Profile to smallest effect kept with 80 % probability; empty before the first baseline.
         worst_min: Profile to longest duration of a trial, in minutes.
+        watched: Host condition that is watched here, to what it reads now.
+        unwatched: Host conditions that this machine does not tell.
     """
 
     facts: dict[str, str]
@@ -223,6 +232,8 @@ class DoctorView(View, frozen=True, kw_only=True, tag="knowngood/doctor/1"):
     busiest: tuple[str, ...]
     mde: dict[str, float]
     worst_min: dict[str, float]
+    watched: dict[str, str] = {}
+    unwatched: tuple[str, ...] = ()
 
 
 class FileState(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,6 +283,9 @@ def trial_view(trial: Trial) -> TrialView:
             ready_s=launch.ready_s,
             foreign_cores=foreign_cores(launch),
             counted=launch.attempt >= repeated[launch.pair],
+            rss_mb=launch.rss_mb,
+            gpu_mb=launch.gpu_mb,
+            acceptance_length=launch.acceptance_length,
         )
         for launch in trial.launches
     )
@@ -292,6 +306,7 @@ def trial_view(trial: Trial) -> TrialView:
         answers=trial.answers,
         diagnosis=trial.diagnosis,
         next=f"knowngood isolate {trial.id}" if worth_isolating(trial) else "",
+        accuracy=trial.accuracy,
     )
 
 

@@ -42,7 +42,7 @@ class AnswerDesk:
     @property
     def is_open(self) -> bool:
         """Whether answers are wanted and not compared yet."""
-        wanted = self.bench.config.answers_mode != "off" and self.bench.engine.readiness is not None
+        wanted = self.bench.config.compared_as is not None and self.bench.engine.readiness is not None
         return wanted and self.result is None
 
     def visit(self, server: Server, arm: Arm) -> None:

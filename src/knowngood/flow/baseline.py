@@ -4,19 +4,19 @@ import contextlib
 
 import msgspec
 
-from knowngood.errors import CheckFailed, KnowngoodError
+from knowngood.errors import KnowngoodError
 from knowngood.flow.bench import Bench
+from knowngood.flow.conditions import measure_even
 from knowngood.flow.facts import host_facts, server_facts
 from knowngood.flow.launch import Slot, measure_launch
 from knowngood.flow.managed import take_in, take_in_files
-from knowngood.flow.pairs import MAKE_QUIET, REPEATS
 from knowngood.flow.preflight import Arms, lab_prefix, require_known_good, workload_digest
 from knowngood.flow.server import Server
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import ChangeSet
 from knowngood.model.events import BaselineFailed, BaselineRecorded, BaselineStarted, LaunchMeasured
 from knowngood.model.evidence import LaunchRecord
-from knowngood.reason.load import foreign_load, is_uneven
+from knowngood.reason.conditions import watched
 from knowngood.reason.noise import noise_from_launches
 
 
@@ -82,18 +82,17 @@ class Repetition:
         self.index = 0
 
     def measure_pair(self, pair: int) -> None:
-        """Measure two launches; again, if foreign load hit them unevenly.
+        """Measure two launches; again, if the host was not the same for both.
 
         Raises:
             CheckFailed: It stayed uneven.
         """
-        for attempt in range(REPEATS + 1):
-            one, other = (self.measure_one(pair, attempt) for _ in range(2))
-            if not is_uneven(one, other, limit=self.bench.config.verdict.foreign_cores):
-                self.accepted += (one, other)
-                return
-            self.bench.show.note(f"pair {pair + 1} does not count: {foreign_load((one, other))}")
-        raise CheckFailed(f"foreign load differed in pair {pair + 1} three times", hint=MAKE_QUIET)
+        self.accepted += measure_even(
+            lambda attempt: [self.measure_one(pair, attempt) for _ in range(2)],
+            watched(self.bench.config.host_limits),
+            pair=pair,
+            on_spoiled=lambda why: self.bench.show.note(f"pair {pair + 1} does not count: {why}"),
+        )
 
     def measure_one(self, pair: int, attempt: int) -> LaunchRecord:
         """Measure one launch and record it."""
@@ -109,6 +108,8 @@ class Repetition:
         """Read the facts that only a running server shows."""
         observed = server.observe(self.bench, {})
         self.facts.update(server_facts(self.bench.config, self.bench.engine.version(observed.pages, observed.log)))
+        if observed.inside.packages:
+            self.facts["packages"] = observed.inside.packages
 
 
 def next_baseline(bench: Bench) -> Baseline:

@@ -1,7 +1,7 @@
 """What a host is, what is missing on it, how quiet it is, and what can be detected on it at which price."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from knowngood.flow.cost import price_of
 from knowngood.flow.facts import host_facts
 from knowngood.flow.preflight import left_over
 from knowngood.flow.server import listens, which
+from knowngood.model.evidence import Surroundings
 from knowngood.reason.power import Price
 
 PROFILES = ("quick", "standard", "thorough")
@@ -31,6 +32,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
         busiest: The processes that used most of it.
         mde: Profile to smallest effect kept with 80 % probability; empty before the first baseline.
         worst_min: Profile to longest duration of a trial, in minutes.
+        watched: Host condition that is watched here, to what it reads now.
+        unwatched: Host conditions that this machine does not tell.
     """
 
     facts: dict[str, str]
@@ -39,6 +42,8 @@ class Examination(msgspec.Struct, frozen=True, kw_only=True):
     busiest: tuple[str, ...]
     mde: dict[str, float]
     worst_min: dict[str, float]
+    watched: dict[str, str] = {}
+    unwatched: tuple[str, ...] = ()
 
 
 def examine(bench: Bench, *, watch_s: float) -> Examination:
@@ -53,6 +58,7 @@ def examine(bench: Bench, *, watch_s: float) -> Examination:
     costs: dict[str, Price] = {}
     if state.noise:
         costs = {name: price_of(bench, name) for name in PROFILES}
+    conditions = watchable(bench.host.counts(), bench.host.surroundings())
     return Examination(
         facts={**host_facts(bench.host), **(state.baseline.facts if state.baseline else {})},
         problems=problems(bench),
@@ -60,7 +66,32 @@ def examine(bench: Bench, *, watch_s: float) -> Examination:
         busiest=busiest,
         mde={name: cost.mde for name, cost in costs.items()},
         worst_min={name: cost.most_minutes for name, cost in costs.items()},
+        watched={name: now for name, now in conditions.items() if now is not None},
+        unwatched=tuple(name for name, now in conditions.items() if now is None),
     )
+
+
+def watchable(counts: Mapping[str, float], around: Surroundings) -> dict[str, str | None]:
+    """Host condition to what it reads now, in words; None for one that this machine does not tell."""
+    levels, has_devices = around.levels, around.accelerators > 0
+    return {
+        "swapping": said("{:.0f} MB since boot", counts.get("swap_mb")),
+        "waiting for memory": said("{:.0f} s since boot", counts.get("memory_wait_s")),
+        "stolen CPU time": said("{:.0f} s since boot", counts.get("steal_s")),
+        "thermal throttling of the CPU": said("{:.0f} times since boot", counts.get("cpu_throttles")),
+        "CPU clock limit": said("{:.0f} MHz", levels.get("cpu_limit_mhz")),
+        "CPU temperature": said("{:.0f} °C", levels.get("cpu_celsius")),
+        "accelerators": f"{around.accelerators}, driver {around.driver or 'unknown'}" if has_devices else None,
+        "slowed accelerators": ("; ".join(around.slowed) or "none") if has_devices else None,
+        "processes on accelerators": ("; ".join(around.strangers) or "none") if has_devices else None,
+        "accelerator power limit": said("{:.0f} W", levels.get("gpu_limit_w")),
+        "accelerator temperature": said("{:.0f} °C", levels.get("gpu_celsius")),
+    }
+
+
+def said(form: str, value: float | None) -> str | None:
+    """A value in words; None if there is none."""
+    return None if value is None else form.format(value)
 
 
 def problems(bench: Bench) -> tuple[str, ...]:

@@ -7,9 +7,19 @@ from itertools import pairwise
 
 from knowngood.config.lab import LabConfig
 from knowngood.errors import HostError
+from knowngood.model.baseline import Baseline
 from knowngood.model.launch import flag_values
 from knowngood.ports import Host
 
+MEASURE_ANEW = "run `knowngood baseline` to measure anew"
+SAME = {
+    "kernel": "the kernel",
+    "nvidia_driver": "NVIDIA's driver",
+    "amdgpu_driver": "AMD's driver",
+    "cpu": "the CPU",
+    "cores": "the number of cores",
+}
+"""Facts that decide how fast a host is, and how they are called."""
 MODEL_FLAGS = ("--model", "--model-path")
 SERVING = ("serve", "trtllm-serve")
 """Words that a model's name may follow."""
@@ -45,6 +55,8 @@ FACTS: Mapping[str, Fact] = {
     "cores": Fact("/proc/cpuinfo", core_count),
     "memory_mb": Fact("/proc/meminfo", memory_mb),
     "kernel": Fact("/proc/sys/kernel/osrelease", str.strip),
+    "nvidia_driver": Fact("/sys/module/nvidia/version", str.strip),
+    "amdgpu_driver": Fact("/sys/module/amdgpu/version", str.strip),
 }
 
 
@@ -60,6 +72,15 @@ def host_facts(host: Host) -> dict[str, str]:
         if value:
             found[name] = value
     return found
+
+
+def changed_since(baseline: Baseline, facts: Mapping[str, str]) -> str:
+    """Say in what a host is another one than a baseline was measured on; empty if it is the same, or nobody knows."""
+    return "; ".join(
+        f"{called} changed since the baseline: {baseline.facts[name]} became {facts[name]}"
+        for name, called in SAME.items()
+        if name in facts and name in baseline.facts and facts[name] != baseline.facts[name]
+    )
 
 
 def server_facts(config: LabConfig, version: str) -> dict[str, str]:

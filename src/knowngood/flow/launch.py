@@ -1,14 +1,14 @@
 """One launch, measured: edits on the host, server ready, effects proven, workloads run, everything back."""
 
 import hashlib
-import os
 import statistics
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
+from knowngood.config.lab import GOODPUT
 from knowngood.errors import CheckFailed, LoadError, Refused
 from knowngood.flow.bench import Bench
 from knowngood.flow.journal import applied
@@ -16,8 +16,9 @@ from knowngood.flow.pins import seen_packages
 from knowngood.flow.preflight import Arms
 from knowngood.flow.server import Server, died, launched, wait_end
 from knowngood.flow.settings import tuned
+from knowngood.flow.window import Window
 from knowngood.flow.witness import Asked, asked
-from knowngood.model.evidence import Arm, CpuReading, LaunchRecord, Proof, RunRecord
+from knowngood.model.evidence import ACCEPTANCE, Arm, LaunchRecord, Proof, RunRecord
 from knowngood.model.hypothesis import Sign
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
@@ -27,7 +28,6 @@ INTERRUPTIONS = 2
 DEAR_S = 300.0
 """A launch that takes so long to be ready is worth two runs (Kalibera & Jones 2013: root of the ratio of costs, times
 the ratio of spreads)."""
-ACCEPTANCE = "acceptance_length"
 Again = Callable[[Sequence[float]], bool]
 """Whether the objective must be run once more in this launch, given its values so far."""
 
@@ -47,42 +47,6 @@ class Slot:
     def name(self) -> str:
         """Unique on the machine, and a file name."""
         return f"{self.lab}{self.run}-{self.index:02d}-{self.arm}"
-
-
-@dataclass(slots=True)
-class Window:
-    """CPU counters at the edges of a measured window.
-
-    Attributes:
-        read: Reads the host's counters.
-        is_here: Whether what we use is among them.
-        has_client: Whether what the benchmark client uses is.
-        edges: Host's counters, and our own CPU seconds, at start and end.
-    """
-
-    read: Callable[[], CpuReading]
-    is_here: bool = True
-    has_client: bool = True
-    edges: list[tuple[CpuReading, float]] = field(default_factory=list[tuple[CpuReading, float]])
-
-    def mark(self) -> None:
-        """Read the counters now: once at the start of the window, once at its end."""
-        own = os.times()
-        self.edges.append((self.read(), own.user + own.system))
-
-    def settle(self, run: RunRecord) -> RunRecord:
-        """Return the run with its CPU figures filled in."""
-        if len(self.edges) < len(("start", "end")):
-            return run
-        (first, own_first), (last, own_last) = self.edges[0], self.edges[-1]
-        seconds = max(last.at - first.at, 1e-9)
-        server_s = last.server_s - first.server_s
-        ours_s = own_last - own_first if self.is_here else 0.0
-        ours_s += run.metrics.get("client_cpu_s", 0.0) if self.has_client else 0.0
-        foreign = max(0.0, (last.busy_s - first.busy_s - server_s - ours_s) / seconds)
-        per_request = server_s / run.requests if run.requests else 0.0
-        metrics = {**run.metrics, "server_cpu_s_per_request": per_request, "foreign_cores": foreign}
-        return msgspec.structs.replace(run, metrics=metrics, foreign_cores=foreign, server_cpu_s=server_s)
 
 
 @contextmanager
@@ -117,7 +81,8 @@ def measure_launch(
         arms: Both arms.
         slot: Which arm, and where in the trial.
         again: Whether the objective must be run once more in this launch.
-        on_measured: Called once it is measured, while the server still runs.
+        on_measured: Called once it is measured, while the server still runs. What takes long belongs here, so that both
+            arms are measured at the same age.
 
     Returns:
         The launch; its log and raw samples are artifacts already.
@@ -146,10 +111,20 @@ def measure_launch(
             runs=runs,
             value=statistics.median(value_of(bench, run) for run in runs if run.workload == objective),
             proofs=proofs,
-            rss_mb=observed.inside.rss_mb,
+            rss_mb=memory_of(bench, runs[0], observed),
+            packages=observed.inside.packages,
         )
         on_measured(server, launch)
     return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log))
+
+
+def memory_of(bench: Bench, first: RunRecord, observed: Observed) -> float:
+    """Resident memory of a launch, in MB.
+
+    That of a server is the one of the first window's opening: what it caches of finished requests grows with its speed.
+    A program that runs to its end has no window.
+    """
+    return first.rss_mb if bench.engine.readiness is not None else observed.inside.rss_mb
 
 
 def run_workloads(bench: Bench, server: Server, slot: Slot, *, again: Again) -> tuple[RunRecord, ...]:
@@ -200,8 +175,12 @@ def try_once(bench: Bench, server: Server, workload: Workload, slot: Slot, *, nu
     out = bench.scratch / f"{slot.name}-{workload.name}-{number}.jsonl.gz"
     is_here = bench.host.is_here
     window = Window(
-        read=server.process.cpu, is_here=is_here, has_client=is_here or bench.config.host.load_from == "host"
+        process=server.process,
+        age=lambda: bench.now() - server.started_at - server.ready_s,
+        is_here=is_here,
+        has_client=is_here or bench.config.host.load_from == "host",
     )
+    window.open()
     step = f"launch {slot.index + 1} ({slot.arm}): {workload.name}"
     try:
         run = bench.load.measure(
@@ -237,7 +216,10 @@ def value_of(bench: Bench, run: RunRecord) -> float:
         known = ", ".join(sorted(run.metrics))
         raise LoadError(f"the run has no metric {metric!r}", hint=f"set [objective] metric to one of: {known}")
     if not value > 0:
-        raise LoadError(f"{metric} is {value}", hint="effects are ratios: the objective must be above zero")
+        hint = "effects are ratios: the objective must be above zero"
+        if metric == GOODPUT:
+            hint = f"no request kept the limits of the workload's slo; {hint}"
+        raise LoadError(f"{metric} is {value}", hint=hint)
     return value
 
 

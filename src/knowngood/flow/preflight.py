@@ -9,6 +9,7 @@ import msgspec
 from knowngood.errors import Drift, NotFound, Quarantined, Refused, UsageError
 from knowngood.flow.bench import Bench, Site
 from knowngood.flow.caches import with_own_caches
+from knowngood.flow.facts import MEASURE_ANEW, changed_since, host_facts
 from knowngood.flow.journal import plan_edits
 from knowngood.flow.managed import changed_files, known_files
 from knowngood.flow.pins import Overlay, build_overlay, with_inherited_path
@@ -75,6 +76,17 @@ def require_no_drift(site: Site) -> None:
     if drift:
         what = drift[0] if len(drift) == 1 else f"{drift[0]} and {len(drift) - 1} more"
         raise Drift(f"{what}: not what the baseline says", hint=HANDED_OVER, drift=drift)
+
+
+def require_same_host(bench: Bench, baseline: Baseline) -> None:
+    """Refuse to compare anything with a baseline whose figures come from another kernel, driver or machine.
+
+    Raises:
+        Refused: The host has changed since.
+    """
+    changed = changed_since(baseline, host_facts(bench.host))
+    if changed:
+        raise Refused(changed, hint=MEASURE_ANEW)
 
 
 def left_over(site: Site) -> tuple[str, ...]:

@@ -17,9 +17,9 @@ from knowngood.model.evidence import LaunchRecord
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Outcome, Subset
 from knowngood.reason.blame import blame
+from knowngood.reason.conditions import unlike, watched
 from knowngood.reason.fold import Isolation
 from knowngood.reason.items import Item, signature, subset
-from knowngood.reason.load import foreign_load, is_unlike
 
 HOST_CAUSES = frozenset(
     {
@@ -162,11 +162,9 @@ class Probe:
         )
 
     def disturbed(self, launch: LaunchRecord) -> str:
-        """Say that a launch saw foreign load unlike the launches before; empty if it did not."""
+        """Say in what a launch saw another host than the launches before; empty if it did not."""
         before = [one.launch for one in self.counted if one.launch is not None] or list(self.bench.memory.state.ledger)
-        return (
-            foreign_load([launch]) if is_unlike(launch, before, limit=self.bench.config.verdict.foreign_cores) else ""
-        )
+        return unlike(launch, before, watched(self.bench.config.host_limits))
 
     def value(self, done: SubsetLaunched) -> float | None:
         """The objective of a launch as ln of a metric of which more is better; None for a failure."""

@@ -12,10 +12,10 @@ import msgspec
 from knowngood.config.space import LineUp
 from knowngood.errors import CheckFailed, KnowngoodError, LaunchError, LoadError, Refused, UsageError
 from knowngood.flow.bench import Bench
+from knowngood.flow.conditions import MAKE_STEADY, REPEATS
 from knowngood.flow.cost import STOP_S, launch_seconds
 from knowngood.flow.field import Field
 from knowngood.flow.launch import Slot, measure_launch
-from knowngood.flow.pairs import MAKE_QUIET, REPEATS
 from knowngood.flow.preflight import lab_prefix, require_baseline, require_known_good, require_no_drift
 from knowngood.flow.search import Search
 from knowngood.flow.trial import prepare, run_trial
@@ -34,9 +34,9 @@ from knowngood.model.race import Standing
 from knowngood.model.verdict import Verdict
 from knowngood.reason.blame import blame
 from knowngood.reason.comparison import Comparison, resolution
+from knowngood.reason.conditions import unlike, watched
 from knowngood.reason.findings import learn
 from knowngood.reason.fold import RaceRun, Trial, confirmation, same_race
-from knowngood.reason.load import foreign_cores, is_unlike
 from knowngood.reason.pareto import usual_metrics
 from knowngood.reason.race import BASELINE, Race
 
@@ -237,8 +237,9 @@ class Racing:
 
         Raises:
             LaunchError: The baseline did not come up.
-            CheckFailed: Foreign load stayed unlike that of the other launches.
+            CheckFailed: The host stayed unlike that of the other launches.
         """
+        why = ""
         for attempt in range(REPEATS + 1):
             try:
                 launch = self.measure(
@@ -249,8 +250,8 @@ class Racing:
                     raise
                 self.fail(name, error)
                 return
-            if is_unlike(launch, self.seen, limit=self.bench.config.verdict.foreign_cores):
-                self.repeat(launch)
+            if why := unlike(launch, self.seen, watched(self.bench.config.host_limits)):
+                self.repeat(launch, why)
                 continue
             self.seen.append(launch)
             failing = self.failing(launch)
@@ -260,7 +261,7 @@ class Racing:
                 self.take(launch)
             return
         raise CheckFailed(
-            f"foreign load stayed unlike that of the launches before, {REPEATS + 1} times", hint=MAKE_QUIET
+            f"the host stayed unlike that of the launches before, {REPEATS + 1} times: {why}", hint=MAKE_STEADY
         )
 
     def measure(self, name: str, block: int, attempt: int, *, again: Callable[[Sequence[float]], bool]) -> LaunchRecord:
@@ -285,9 +286,8 @@ class Racing:
             f"launch {launch.index + 1} ({launch.candidate or 'baseline'}): {metric} {launch.value:.4g}"
         )
 
-    def repeat(self, launch: LaunchRecord) -> None:
+    def repeat(self, launch: LaunchRecord, why: str) -> None:
         """Record a launch that does not count."""
-        why = f"{foreign_cores(launch):.2f} cores of foreign load, unlike the launches before"
         self.bench.memory.record(LaunchRepeated(at=self.bench.now(), run=self.race, launch=launch, why=why))
         self.bench.show.note(f"launch {launch.index + 1} does not count: {why}")
 

@@ -21,6 +21,7 @@ from knowngood.flow.preflight import (
     require_baseline,
     require_known_good,
     require_no_drift,
+    require_same_host,
 )
 from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
@@ -59,8 +60,8 @@ def run_trial(
         The trial with its verdict. The host is at known-good, which after a keep includes the change set.
 
     Raises:
-        Refused: It is a known dead end, an edit does not apply, or its own prediction is too small to be found; nothing
-            was changed.
+        Refused: It is a known dead end, an edit does not apply, its own prediction is too small to be found, or the
+            host is another one; nothing was changed.
         Quarantined: Earlier work was cut off.
         RevertFailed: The host could not be brought back; it is quarantined.
     """
@@ -69,6 +70,7 @@ def run_trial(
         require_known_good(bench)
         baseline = require_baseline(bench)
         require_no_drift(bench)
+        require_same_host(bench, baseline)
         arms, dead = plan_trial(bench, hypothesis, baseline, override=override)
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         if not force:
@@ -131,6 +133,7 @@ def prepare(bench: Bench, baseline: Baseline, profile: str) -> Comparison:
         limits=config.guards,
         others=tuple(workload.name for workload in config.workloads[1:]),
         lower_is_better=lambda metric: better_direction(metric) == "lower",
+        memory=config.memory,
     )
 
 

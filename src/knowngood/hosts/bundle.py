@@ -7,8 +7,8 @@ from importlib import resources
 
 JOURNAL = ("files", "plan", "shelf", "undo", "journal")
 MODULES = (
-    *JOURNAL, "settings", "failures", "proc", "family", "runs", "servers", "lease", "watch", "service", "frames",
-    "serve", "main",
+    *JOURNAL, "settings", "failures", "proc", "accelerators", "surroundings", "family", "runs", "servers", "lease",
+    "watch", "service", "frames", "serve", "main",
 )  # fmt: skip
 HEADER = '''#!/usr/bin/env python3
 """Undo what knowngood changed on this host, without knowngood.

@@ -16,7 +16,7 @@ from knowngood.errors import KnowngoodError
 from knowngood.hosts.ask import Ask
 from knowngood.hosts.journal import AgentJournal
 from knowngood.hosts.settings import AgentSettings
-from knowngood.model.evidence import CpuReading
+from knowngood.model.evidence import CpuReading, Surroundings
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Completed, Inside
 
@@ -80,6 +80,15 @@ class AgentHost:
         """
         found = self._ask("spawn", spec=plain(spec), run=run, log=str(log.absolute()))
         return AgentProcess(self._ask, found["token"], found["pid"])
+
+    def surroundings(self) -> Surroundings:
+        """Look at what goes on on the machine; every process that uses an accelerator is a stranger."""
+        return msgspec.convert(self._ask("surroundings", launch=""), Surroundings)
+
+    def counts(self) -> Mapping[str, float]:
+        """Read the machine's counters."""
+        found: dict[str, float] = self._ask("counts")
+        return found
 
     def strays(self) -> "Sequence[AgentProcess]":
         """Servers of ours that still run although nobody looks after them."""
@@ -190,6 +199,10 @@ class AgentProcess:
     def inspect(self) -> Inside:
         """Look into the live processes."""
         return msgspec.convert(self._ask("inspect", launch=self._token), Inside)
+
+    def surroundings(self) -> Surroundings:
+        """Look at what goes on around the launch."""
+        return msgspec.convert(self._ask("surroundings", launch=self._token), Surroundings)
 
 
 def plain(spec: LaunchSpec) -> dict[str, Any]:

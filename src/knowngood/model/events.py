@@ -6,7 +6,7 @@ import msgspec
 
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
-from knowngood.model.evidence import AnswerCheck, Arm, LaunchRecord
+from knowngood.model.evidence import AccuracyCheck, AnswerCheck, Arm, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Isolated, Kind, Outcome
@@ -100,6 +100,13 @@ class AnswersChecked(Occurrence, frozen=True, kw_only=True, tag="answers_checked
 
     trial: str
     check: AnswerCheck
+
+
+class AccuracyChecked(Occurrence, frozen=True, kw_only=True, tag="accuracy_checked"):
+    """The lab's accuracy command was run against both arms."""
+
+    trial: str
+    check: AccuracyCheck
 
 
 class TrialEnded(Occurrence, frozen=True, kw_only=True, tag="trial_ended"):
@@ -251,6 +258,7 @@ Event = (
     | LaunchFailed
     | PairRepeated
     | AnswersChecked
+    | AccuracyChecked
     | TrialEnded
     | FindingRecorded
     | KeepUndone

@@ -5,20 +5,48 @@ from typing import Literal
 import msgspec
 
 Arm = Literal["baseline", "candidate"]
+ACCEPTANCE = "acceptance_length"
+"""Metric of a run: mean tokens that one step of speculation yields, the one that is always right included."""
 
 
 class CpuReading(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of one instant, all in seconds since boot or start.
+    """Counters of one instant, since boot or start; times in seconds.
 
     Attributes:
         at: Monotonic clock of the host.
         busy_s: CPU time that the machine has spent on anything, stolen time included.
         server_s: CPU time that the server's process group has used.
+        rss_mb: Its resident memory, in MB.
+        counts: Further counters of the machine by name: ``swap_mb``, ``steal_s``, ``cpu_throttles``, ``oom_kills``,
+            ``cpu_wait_s``, ``memory_wait_s``, ``io_wait_s``; what it does not count is left out.
     """
 
     at: float
     busy_s: float
     server_s: float
+    rss_mb: float = 0.0
+    counts: dict[str, float] = {}
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes on around a server at one instant, as far as its machine tells.
+
+    Attributes:
+        levels: ``cpu_mhz``, ``cpu_limit_mhz``, ``cpu_celsius``, ``gpu_mhz``, ``gpu_limit_w``, ``gpu_celsius``, and the
+            counter ``gpu_slow_s``: time in which heat kept an accelerator's clock down.
+        slowed: Accelerators whose clock is kept down by heat or by their supply, in words.
+        strangers: Processes of others on an accelerator, in words.
+        gpu_mb: Memory of accelerators that the server holds, in MB; None if nobody tells.
+        accelerators: How many there are.
+        driver: Version of their driver; empty if unknown.
+    """
+
+    levels: dict[str, float] = {}
+    slowed: tuple[str, ...] = ()
+    strangers: tuple[str, ...] = ()
+    gpu_mb: float | None = None
+    accelerators: int = 0
+    driver: str = ""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +62,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         server_cpu_s: CPU seconds that the server used in the window.
         samples: Digest of the raw samples' artifact; empty if there are none.
         error_kinds: What failed, to how often.
+        notes: What the host said beside its figures: slowed accelerators, processes of others on them.
+        rss_mb: Resident memory of the server as the window opened, in MB: loaded, and after the same number of requests
+            whatever its speed; 0 if it was not read.
+        gpu_mb: Most memory of accelerators that the server held around the window, in MB; None if nobody tells.
     """
 
     workload: str
@@ -45,6 +77,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     server_cpu_s: float = 0.0
     samples: str = ""
     error_kinds: dict[str, int] = {}
+    notes: tuple[str, ...] = ()
+    rss_mb: float = 0.0
+    gpu_mb: float | None = None
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +110,8 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         value: Value of the objective's metric for this launch.
         proofs: Effect proofs, one a member (candidate only).
         log: Digest of the server's log.
-        rss_mb: Largest resident memory of the server's process group seen, in MB.
+        rss_mb: Resident memory of the server's process group, in MB: as its first measured window opened.
+        packages: Digest over the Python packages that the server loads from; empty for none.
         candidate: Name of the candidate, where there are many; empty for the baseline, and in a trial.
     """
 
@@ -91,6 +127,17 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     log: str = ""
     rss_mb: float = 0.0
     candidate: str = ""
+    packages: str = ""
+
+    @property
+    def acceptance_length(self) -> float | None:
+        """Tokens that one step of speculation yielded; None without, or if the engine does not tell."""
+        return next((run.metrics[ACCEPTANCE] for run in self.runs if ACCEPTANCE in run.metrics), None)
+
+    @property
+    def gpu_mb(self) -> float | None:
+        """Most memory of accelerators that the server held, in MB; None if nobody tells."""
+        return max((run.gpu_mb for run in self.runs if run.gpu_mb is not None), default=None)
 
 
 class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,3 +166,25 @@ class AnswerCheck(msgspec.Struct, frozen=True, kw_only=True):
     own_wrong: int = 0
     detects: float
     examples: tuple[str, ...] = ()
+
+
+class AccuracyCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """The same items put to both arms by the lab's own command.
+
+    Attributes:
+        items: Number of items.
+        base_right: Of these, how many the baseline got right.
+        right: How many the candidate got right.
+        lost: How many only the baseline got right.
+        gained: How many only the candidate got right.
+        base_output: Digest of the artifact with what the command printed for the baseline.
+        output: The same for the candidate.
+    """
+
+    items: int
+    base_right: int
+    right: int
+    lost: int
+    gained: int
+    base_output: str = ""
+    output: str = ""

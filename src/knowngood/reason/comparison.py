@@ -14,7 +14,7 @@ import msgspec
 from knowngood.model.evidence import Arm, LaunchRecord, RunRecord
 from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState
-from knowngood.reason.guards import GuardResult, judge_errors, judge_loss
+from knowngood.reason.guards import GuardResult, judge_errors, judge_loss, judge_memory, suspect_speculation
 from knowngood.reason.judge import Judge
 from knowngood.reason.ledger import since_last_step
 from knowngood.reason.noise import Noise, noise_floor, noise_from_launches, rate_resolution
@@ -36,6 +36,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         others: Names of the guard workloads.
         lower_is_better: Whether less of a guard metric is better.
         recent: Newest launches of whatever was measured before; they tell how many requests a run has.
+        memory: Largest growth of the server's memory, as a ratio minus one; None does not judge it.
     """
 
     version: int
@@ -50,6 +51,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[str, ...]
     lower_is_better: Callable[[str], bool]
     recent: tuple[LaunchRecord, ...] = ()
+    memory: float | None = None
 
     @property
     def most_launches(self) -> int:
@@ -124,7 +126,31 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             if metric != "error_rate"
         ]
         found += [self.loss(pairs, workload, self.metric, self.worthwhile) for workload in self.others]
+        return (*found, *self.memories(launches))
+
+    def memories(self, launches: Sequence[LaunchRecord]) -> tuple[GuardResult, ...]:
+        """Judge the memory of the server, and what it holds of accelerators where that is known."""
+        if self.memory is None:
+            return ()
+        kinds: tuple[tuple[str, Callable[[LaunchRecord], float | None]], ...] = (
+            ("server memory", lambda launch: launch.rss_mb),
+            ("accelerator memory", lambda launch: launch.gpu_mb),
+        )
+        found: list[GuardResult] = []
+        for name, measure in kinds:
+            mine = values_of(launches, "candidate", measure)
+            base = values_of((*self.ledger, *launches), "baseline", measure)
+            found += [judge_memory(name, mine, base, margin=self.memory)] if mine and base else []
         return tuple(found)
+
+    def suspicion(self, launches: Sequence[LaunchRecord]) -> str:
+        """What speaks for corruption though the numbers may be good; empty for nothing."""
+
+        def measure(launch: LaunchRecord) -> float | None:
+            return launch.acceptance_length
+
+        base = values_of((*self.ledger, *launches), "baseline", measure)
+        return suspect_speculation(values_of(launches, "candidate", measure), base)
 
     def errors(self, launches: Sequence[LaunchRecord]) -> GuardResult:
         """Judge failed requests, all workloads together."""
@@ -148,7 +174,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             return median_metric(launch.runs, workload, metric)
 
         values = [(measure(base), measure(mine)) for base, mine in pairs]
-        losses = [sign * math.log(mine / base) for base, mine in values if base and mine and base > 0 and mine > 0]
+        losses = [
+            sign * math.log(mine / base) if mine > 0 else math.inf
+            for base, mine in values
+            if base is not None and mine is not None and base > 0 and (mine > 0 or (mine == 0 and sign < 0))
+        ]
         known = [value for launch in self.ledger if (value := measure(launch)) is not None and value > 0]
         return judge_loss(f"{workload} {metric}", losses, margin=margin, history=noise_from_launches(known))
 
@@ -163,6 +193,14 @@ def resolution(launches: Sequence[LaunchRecord], metric: str, *, workload: str) 
 def floor_of(state: LabState, metric: str, *, workload: str) -> Noise:
     """Noise floor of a lab as its next trial will see it."""
     return noise_floor(state.noise, resolution=resolution(state.recent, metric, workload=workload))
+
+
+def values_of(
+    launches: Sequence[LaunchRecord], arm: Arm, measure: Callable[[LaunchRecord], float | None]
+) -> tuple[float, ...]:
+    """What an arm's launches show, in order; what is not known is left out."""
+    found = (measure(launch) for launch in launches if launch.arm == arm)
+    return tuple(value for value in found if value)
 
 
 def split(one: LaunchRecord, other: LaunchRecord) -> tuple[LaunchRecord, LaunchRecord]:

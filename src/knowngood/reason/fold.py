@@ -9,6 +9,7 @@ import msgspec
 from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.events import (
+    AccuracyChecked,
     AnswersChecked,
     BaselineFailed,
     BaselineRecorded,
@@ -32,7 +33,7 @@ from knowngood.model.events import (
     TrialEnded,
     TrialStarted,
 )
-from knowngood.model.evidence import AnswerCheck, LaunchRecord
+from knowngood.model.evidence import AccuracyCheck, AnswerCheck, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Isolated, Kind
@@ -56,6 +57,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         failures: Launches that yielded nothing.
         repeats: Why pairs were repeated.
         answers: Comparison of greedy answers, once made.
+        accuracy: What the lab's accuracy command said of both arms, once it was run.
         verdict: None while it runs or if it was cut off.
         diagnosis: Why it was void.
         undone: The keep was taken back later.
@@ -73,6 +75,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[LaunchFailed, ...] = ()
     repeats: tuple[PairRepeated, ...] = ()
     answers: AnswerCheck | None = None
+    accuracy: AccuracyCheck | None = None
     verdict: Verdict | None = None
     diagnosis: Diagnosis | None = None
     undone: bool = False
@@ -236,13 +239,16 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ledger(self) -> tuple[LaunchRecord, ...]:
-        """Launches of the known-good state as it stands, oldest first; a winner's launches are never among them."""
+        """Launches of the known-good state as it stands, oldest first.
+
+        A winner's launches are never among them, nor are those that the host was not steady for.
+        """
         if self.baseline is None:
             return ()
         here = self.baseline.version
-        runs = (run.launches for run in self.runs.values() if run.baseline.version == here)
+        runs = (last_attempts(run.launches) for run in self.runs.values() if run.baseline.version == here)
         tests = (check for check in self.checks.values() if check.purpose == "self_test")
-        trials = (trial.launches for trial in (*self.trials.values(), *tests) if trial.baseline == here)
+        trials = (counting(trial) for trial in (*self.trials.values(), *tests) if trial.baseline == here)
         races = (race.launches for race in self.races.values() if race.baseline == here)
         launches = [launch for group in (*runs, *trials, *races) for launch in group if launch.arm == "baseline"]
         # Who goes on with what was cut off took its launches over: they count once.
@@ -311,6 +317,8 @@ def step(state: LabState, event: Event) -> LabState:
             return on_trial(state, event.trial, repeats=(*find(state, event.trial).repeats, event))
         case AnswersChecked():
             return on_trial(state, event.trial, answers=event.check)
+        case AccuracyChecked():
+            return on_trial(state, event.trial, accuracy=event.check)
         case TrialEnded():
             ended = on_trial(state, event.trial, ended_at=event.at, verdict=event.verdict, diagnosis=event.diagnosis)
             grown = replace(ended, noise=(*ended.noise, *flatten(event.noise)))
@@ -389,11 +397,22 @@ def race_of(state: LabState, event: RaceStarted) -> RaceRun:
     )
 
 
+def counting(trial: Trial) -> tuple[LaunchRecord, ...]:
+    """Launches of a trial without those of pairs that were thrown away."""
+    repeats = Counter(repeat.pair for repeat in trial.repeats)
+    return tuple(launch for launch in trial.launches if launch.attempt >= repeats[launch.pair])
+
+
+def last_attempts(launches: tuple[LaunchRecord, ...]) -> tuple[LaunchRecord, ...]:
+    """Launches without those whose pair was measured again."""
+    last = {launch.pair: launch.attempt for launch in launches}
+    return tuple(launch for launch in launches if launch.attempt == last[launch.pair])
+
+
 def whole_pairs(trial: Trial) -> tuple[LaunchRecord, ...]:
     """Launches of a trial that count: both of a pair, and of its last attempt."""
-    repeats = Counter(repeat.pair for repeat in trial.repeats)
-    counted = [launch for launch in trial.launches if launch.attempt >= repeats[launch.pair]]
-    return tuple(counted[: len(counted) // 2 * 2])
+    counted = counting(trial)
+    return counted[: len(counted) // 2 * 2]
 
 
 def resumable(state: LabState, hypothesis: Hypothesis, *, profile: str) -> str:

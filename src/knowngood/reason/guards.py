@@ -5,16 +5,28 @@ Source: statistics of the project's own study, summarised in ``docs/explanation/
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+
+from knowngood.reason.noise import noise_from_launches
 
 FAIL_LEVEL = 0.95
 PASS_LEVEL = 0.90
 MIN_ERRORS = 3
 ERROR_LEVEL = 0.01
 LEAST_PAIRS = 2
+MEMORY_SPREAD = 0.002
+"""Launches of one thing are never taken to repeat their memory better than this, in ln units of a difference."""
+UNKNOWN_MEMORY_SPREAD = 0.01
+"""Assumed spread where the baseline was launched only once."""
+UNKNOWN_FREEDOM = 4
+COLLAPSE = 0.5
+"""Share of the baseline's accepted drafts below which speculation has collapsed."""
+NOTHING_ACCEPTED = 1.05
+"""Acceptance length below which drafts help with no token in twenty."""
 
 
 class GuardResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +58,8 @@ def judge_loss(name: str, losses: Sequence[float], *, margin: float, history: Se
     pairs = len(losses)
     if not pairs:
         return GuardResult(name=name, state="undecided", why="no pair was measured")
+    if math.inf in losses:
+        return GuardResult(name=name, state="fail", why="it fell to nothing on the candidate")
     mean = sum(losses) / pairs
     squares = sum((loss - mean) ** 2 for loss in losses) + sum(value**2 for value in history)
     freedom = pairs - 1 + len(history)
@@ -84,3 +98,60 @@ def judge_errors(*, errors: int, requests: int, base_errors: int, base_requests:
 
     chance = float(bdtrc(errors - 1, requests, min(allowed, 1.0)))
     return GuardResult(name="error_rate", state="fail" if chance < ERROR_LEVEL else "pass", why=why)
+
+
+def judge_memory(name: str, mine: Sequence[float], base: Sequence[float], *, margin: float) -> GuardResult:
+    """Judge memory: nearly the same in each launch, so that one launch an arm suffices.
+
+    Args:
+        name: Whose memory, for messages.
+        mine: MB of each of the candidate's launches.
+        base: MB of each of the baseline's, oldest first; how they differ is the noise.
+        margin: Largest growth allowed, as a ratio minus one.
+
+    Returns:
+        ``fail`` if the growth is surely above the margin, ``pass`` if it is surely below.
+    """
+    mine, base = [mb for mb in mine if mb > 0], [mb for mb in base if mb > 0]
+    if not mine or not base:
+        return GuardResult(name=name, state="undecided", why="it was not measured")
+    before, after = statistics.median(base), statistics.median(mine)
+    growth = math.log(after / before)
+    shown = f"{after:,.0f} MB, {before:,.0f} MB on the baseline"
+    why = f"{shown}: {math.expm1(growth):+.1%}, at most {margin:+.1%} is allowed"
+    from scipy.special import stdtrit  # noqa: PLC0415  (0.2 s, needed only once something was measured)
+
+    known = noise_from_launches(base)
+    spread = math.sqrt(sum(value**2 for value in known) / len(known)) if known else UNKNOWN_MEMORY_SPREAD
+    # A difference of two launches has that spread, that of two means less.
+    error = max(spread, MEMORY_SPREAD) * math.sqrt((1 / len(mine) + 1 / len(base)) / 2)
+    error *= float(stdtrit(max(len(known), UNKNOWN_FREEDOM), FAIL_LEVEL))
+    limit = math.log1p(margin)
+    if growth - error > limit:
+        return GuardResult(name=name, state="fail", why=f"{why} ([guards] memory)")
+    return GuardResult(name=name, state="pass" if growth + error < limit else "undecided", why=why)
+
+
+def suspect_speculation(mine: Sequence[float], base: Sequence[float]) -> str:
+    """Say why speculation looks corrupted: drafts are made, and what they are good for is gone.
+
+    A target whose hidden states are damaged stays fast and fluent, and stops agreeing with its draft.
+
+    Args:
+        mine: Acceptance lengths of the candidate's launches that speculated.
+        base: The same of the baseline's.
+
+    Returns:
+        One sentence; empty if there is nothing to suspect.
+    """
+    if not mine:
+        return ""
+    now = statistics.median(mine)
+    if base:
+        before = statistics.median(base)
+        if now - 1 < COLLAPSE * (before - 1):
+            return f"possible corruption: the acceptance length fell from {before:.2f} to {now:.2f} tokens"
+        return ""
+    if now < NOTHING_ACCEPTED:
+        return f"possible corruption: speculation is on and accepts nothing (acceptance length {now:.2f} tokens)"
+    return ""

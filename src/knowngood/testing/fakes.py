@@ -12,7 +12,7 @@ from knowngood.errors import Busy, Conflict, Drift, Refused
 from knowngood.model.change import Change, Setting, describe
 from knowngood.model.diagnosis import LogRule
 from knowngood.model.events import Event
-from knowngood.model.evidence import CpuReading, Proof, RunRecord
+from knowngood.model.evidence import CpuReading, Proof, RunRecord, Surroundings
 from knowngood.model.files import FileEdit
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
@@ -165,8 +165,10 @@ def put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
 class FakeProcess:
     """A server that lives until it is stopped, or until the test says that it died."""
 
-    def __init__(self, spec: LaunchSpec) -> None:
+    def __init__(self, spec: LaunchSpec, *, rss_mb: float = 1.0, packages: str = "") -> None:
         self.spec = spec
+        self.rss_mb = rss_mb
+        self.packages = packages
         self.status: int | None = None
         self.readings: list[CpuReading] = []
 
@@ -190,7 +192,18 @@ class FakeProcess:
 
     def inspect(self) -> Inside:
         """What it was started with."""
-        return Inside(argv=self.spec.argv, environ=dict(self.spec.env), pids=(self.pid,), ports=(), rss_mb=1.0)
+        return Inside(
+            argv=self.spec.argv,
+            environ=dict(self.spec.env),
+            pids=(self.pid,),
+            ports=(),
+            rss_mb=self.rss_mb,
+            packages=self.packages,
+        )
+
+    def surroundings(self) -> Surroundings:
+        """Nothing goes on."""
+        return Surroundings()
 
 
 class FakeHost:
@@ -199,6 +212,10 @@ class FakeHost:
     Args:
         files: Path to bytes; the journal works on them.
         values: Setting to value.
+
+    Attributes:
+        rss_mb: Launch to the resident memory of its server, in MB.
+        packages: Launch to the digest of its Python packages.
     """
 
     def __init__(self, files: dict[str, bytes] | None = None, values: dict[str, str] | None = None) -> None:
@@ -210,6 +227,8 @@ class FakeHost:
         self.seen: list[dict[str, bytes]] = []
         self.left: list[Process] = []
         self.held_by = ""
+        self.rss_mb: Callable[[LaunchSpec], float] = lambda _: 1.0
+        self.packages: Callable[[LaunchSpec], str] = lambda _: ""
 
     @property
     def address(self) -> str:
@@ -241,7 +260,15 @@ class FakeHost:
         log.write_text(f"{run} started\n")
         self.launches.append(spec)
         self.seen.append(dict(self.files))
-        return FakeProcess(spec)
+        return FakeProcess(spec, rss_mb=self.rss_mb(spec), packages=self.packages(spec))
+
+    def surroundings(self) -> Surroundings:
+        """Nothing goes on."""
+        return Surroundings()
+
+    def counts(self) -> Mapping[str, float]:
+        """It counts nothing."""
+        return {}
 
     def strays(self) -> Sequence[Process]:
         """Servers that nobody looks after."""
@@ -266,6 +293,10 @@ class FakeHost:
         """Who holds it."""
         return f"held by {self.held_by}" if self.held_by else ""
 
+    def lead(self, words: Sequence[str]) -> Sequence[str]:
+        """Nowhere."""
+        return words
+
     @contextmanager
     def reach(self, spec: LaunchSpec) -> Generator[Route]:
         """Where the server says it listens."""
@@ -273,10 +304,16 @@ class FakeHost:
 
 
 class FakeEngine:
-    """An engine of programs that are ready at once."""
+    """An engine of programs that are ready at once.
+
+    Attributes:
+        proof: What proves a member; None believes everything.
+        accepted: Log to what the server says of its speculation.
+    """
 
     def __init__(self, proof: Callable[[Change, Observed], Proof] | None = None) -> None:
         self.proof = proof
+        self.accepted: Callable[[str], float | None] = lambda _: None
 
     name = "fake"
     aliases: Mapping[str, str] = {}
@@ -301,9 +338,9 @@ class FakeEngine:
         return ""
 
     def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
-        """No speculation."""
-        del pages, log
-        return None
+        """What the test says."""
+        del pages
+        return self.accepted(log)
 
 
 class FakeLoad:

@@ -405,7 +405,7 @@ class HostSuite(JournalSuite):
         wait_until(lambda: process.poll() in (-signal.SIGTERM, UNKNOWN_STATUS))
         assert list(make_host().strays()) == []
 
-    def test_cpu_counts_children_that_are_gone(self, start: Callable[..., Process], tmp_path: Path) -> None:
+    def test_cpu_counts_children_that_are_gone(self, host: Host, start: Callable[..., Process], tmp_path: Path) -> None:
         burn = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
         process = start(f"sh -c '{burn}'; echo up; {SLEEPER}")
         first = process.cpu()
@@ -414,6 +414,17 @@ class HostSuite(JournalSuite):
         assert second.at > first.at
         assert second.server_s > first.server_s
         assert second.busy_s - first.busy_s > 0
+        assert second.rss_mb > 0
+        # What a machine does not count is left out, the same each time.
+        assert second.counts.keys() == first.counts.keys() == host.counts().keys()
+        assert all(second.counts[name] >= value for name, value in first.counts.items())
+
+    def test_surroundings(self, host: Host, start: Callable[..., Process]) -> None:
+        alone, around = host.surroundings(), start(SLEEPER).surroundings()
+        assert around.accelerators == alone.accelerators
+        assert around.driver == alone.driver
+        assert around.levels.keys() == alone.levels.keys()
+        assert around.gpu_mb is None
 
     def test_inspect(self, host: Host, start: Callable[..., Process], tmp_path: Path) -> None:
         listen = (

@@ -86,7 +86,7 @@ def test_every_table_is_read(tmp_path: Path) -> None:
         (LAB + '[[workload]]\nname = "x"\n[[workload]]\nname = "x"\n', "one name"),
         (LAB + '[[workload]]\nprompts = "nowhere.txt"\n', "nowhere.txt"),
         (LAB + "[objective]\nworthwhile = 2\n", "worthwhile"),
-        (LAB + '[guards]\nanswers = "maybe"\n', "same, equivalent, off"),
+        (LAB + '[guards]\nanswers = "maybe"\n', "same, equivalent, accuracy, off"),
         (LAB.replace("8080", '"8080"'), "port"),
         (LAB.replace("llamacpp", "x") + "[[[", "no valid TOML"),
         ("[host]\n", r"no \[server\]"),

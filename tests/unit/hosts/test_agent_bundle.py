@@ -48,12 +48,22 @@ def test_only_one_module_of_the_journal_changes_files(name: str) -> None:
 
 
 def test_no_name_is_defined_by_two_modules() -> None:
+    """In the bundle they would be one name, and the last definition would hold for all."""
     seen: dict[str, str] = {}
     for name in MODULES:
-        for node in tree(name).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef):
-                assert node.name not in seen, (node.name, name)
-                seen[node.name] = name
+        for defined in sorted(names_defined_by(name)):
+            assert defined not in seen, (defined, name, seen[defined])
+            seen[defined] = name
+
+
+def names_defined_by(module: str) -> set[str]:
+    found: set[str] = set()
+    for node in tree(module).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
 
 
 def test_the_bundle_is_python_of_the_oldest_version() -> None:

@@ -10,6 +10,7 @@ import msgspec
 from knowngood.config.rules import shipped_rules
 from knowngood.engines.llamacpp.flags import ALIASES
 from knowngood.engines.llamacpp.proofs import LAYER, prove
+from knowngood.engines.speculation import acceptance_length
 from knowngood.errors import UsageError
 from knowngood.model.change import Change
 from knowngood.model.diagnosis import LogRule
@@ -67,9 +68,8 @@ class LlamaCpp:
         return next((build for build in builds if not build.endswith("unknown")), "")
 
     def acceptance_length(self, pages: Mapping[str, str], log: str) -> float | None:
-        """Not told: llama-server counts tokens that were drafted and accepted, and no steps."""
-        del pages, log
-        return None
+        """Tokens that one verification yields; None if nothing was drafted, or nobody tells."""
+        return acceptance_length(pages, log)
 
     def prove(self, change: Change, observed: Observed) -> Proof:
         """Whether a member is in force: the process, then what the server says of itself, then its log."""

@@ -14,6 +14,7 @@ SIGNS = {
     "reverted": "↩",
     "hurts": "↓",
     "fail": "✗",
+    "suspect": "!",
     "no": "✗",
     "inconclusive": "≈",
     "undecided": "≈",
@@ -36,7 +37,7 @@ SIGNS = {
 TONES = {
     "keep": {"keep", "kept", "helps", "pass", "yes", "winner"},
     "revert": {"revert", "reverted", "hurts", "behind", "worse"},
-    "bad": {"fail", "failed", "no", "dead", "dead end"},
+    "bad": {"fail", "failed", "suspect", "no", "dead", "dead end"},
     "open": {"inconclusive", "undecided", "no effect", "running", "open", "waiting", "unknown", "level"},
     "void": {"void"},
     "undone": {"undone"},

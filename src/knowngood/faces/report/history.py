@@ -9,8 +9,9 @@ import msgspec
 
 from knowngood.config.lab import LabConfig, better_direction
 from knowngood.model.evidence import LaunchRecord
+from knowngood.reason.accuracy import judge_accuracy
 from knowngood.reason.comparison import Comparison, split
-from knowngood.reason.fold import BaselineRun, LabState, Trial
+from knowngood.reason.fold import BaselineRun, LabState, Trial, counting, last_attempts
 from knowngood.reason.guards import GuardResult
 
 Outcome = Literal["keep", "revert", "inconclusive", "void", "undone", "running"]
@@ -166,10 +167,28 @@ def noise_spread(state: LabState) -> float:
 
 def guard_results(state: LabState, config: LabConfig, trial: Trial) -> tuple[GuardResult, ...]:
     """Judge the guards of a trial again, with the limits that the lab file gives today."""
-    launches = [launch for pair in pairs(trial) if counted(trial, pair[0]) for launch in pair]
+    launches = compared(trial)
     if not launches:
         return ()
-    comparison = Comparison(
+    accuracy = (
+        (judge_accuracy(trial.accuracy, margin=config.accuracy_margin),) if trial.accuracy and config.accuracy else ()
+    )
+    return (*accuracy, *comparison_of(state, config, trial).guards(launches))
+
+
+def suspicion(state: LabState, config: LabConfig, trial: Trial) -> str:
+    """What speaks for corruption in a trial; empty for nothing."""
+    return comparison_of(state, config, trial).suspicion(trial.launches)
+
+
+def compared(trial: Trial) -> list[LaunchRecord]:
+    """Launches of whole pairs that count, pair after pair."""
+    return [launch for pair in pairs(trial) if counted(trial, pair[0]) for launch in pair]
+
+
+def comparison_of(state: LabState, config: LabConfig, trial: Trial) -> Comparison:
+    """What a trial compared, with the limits that the lab file gives today."""
+    return Comparison(
         version=trial.baseline,
         objective=config.workloads[0].name,
         metric=config.objective.metric,
@@ -181,14 +200,14 @@ def guard_results(state: LabState, config: LabConfig, trial: Trial) -> tuple[Gua
         limits=config.guards,
         others=tuple(workload.name for workload in config.workloads[1:]),
         lower_is_better=lambda metric: better_direction(metric) == "lower",
+        memory=config.memory,
     )
-    return comparison.guards(launches)
 
 
 def earlier_baselines(state: LabState, trial: Trial) -> tuple[LaunchRecord, ...]:
     """Launches of the baseline that a trial was tested against, from before it began."""
-    runs = [run.launches for run in state.runs.values() if run.baseline.version == trial.baseline]
-    trials = [one.launches for one in state.trials.values() if one.baseline == trial.baseline and one.id != trial.id]
+    runs = [last_attempts(run.launches) for run in state.runs.values() if run.baseline.version == trial.baseline]
+    trials = [counting(one) for one in state.trials.values() if one.baseline == trial.baseline and one.id != trial.id]
     return tuple(
         launch
         for group in (*runs, *trials)

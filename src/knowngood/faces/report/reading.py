@@ -64,7 +64,8 @@ def reproduce_chapter(contents: Contents) -> Markup:
 def config_summary(contents: Contents) -> str:
     """What decides a verdict, in one line."""
     config = contents.config
-    guards = ", ".join(f"{name} {percent(limit)}" for name, limit in config.guards.items())
+    limits = {**config.guards, **({} if config.memory is None else {"memory": config.memory})}
+    guards = ", ".join(f"{name} {percent(limit)}" for name, limit in limits.items())
     return (
         f"{config.objective.metric} ({config.direction} is better), worthwhile {percent(config.worthwhile)}, "
         f"profile {config.verdict.profile}, guards: {guards or 'none'}, answers {config.answers_mode}"

@@ -16,6 +16,7 @@ from knowngood.faces.report.history import (
     noise_spread,
     outcome,
     pair_differences,
+    suspicion,
 )
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.timeline import launch_timeline
@@ -173,6 +174,9 @@ def checks(contents: Contents, trial: Trial) -> list[tuple[str, Node]]:
         found.append(("Answers", answers(contents, trial)))
     if outcome(trial) == "void":
         return found
+    corrupt = suspicion(contents.state, contents.config, trial)
+    if corrupt:
+        found.append(("Speculation", element("p", chip("suspect"), " ", corrupt + ".")))
     guards = guard_results(contents.state, contents.config, trial)
     if guards:
         lines: list[Node] = [[chip(guard.state), " ", code(guard.name), " ", guard.why] for guard in guards]
@@ -192,13 +196,13 @@ def proof_line(proof: Proof) -> Node:
 
 def answers(contents: Contents, trial: Trial) -> Node:
     """Greedy answers of candidate against baseline."""
-    seen, mode = trial.answers, contents.config.answers_mode
+    seen, mode = trial.answers, contents.config.compared_as
     if seen is None:
         return None
     counts = [f"{seen.same} of {seen.asked} the same", f"{seen.near_ties} part at a near tie", f"{seen.wrong} wrong"]
     counts += [f"{seen.unjudged} not judged"] if seen.unjudged else []
     head: list[Node] = [", ".join(counts) + "."]
-    if mode != "off":
+    if mode is not None:
         good, why = passes(seen, mode)
         head = [chip("pass" if good else "fail"), " ", *head, " ", why + "."]
     examples = [element("li", code(clip(example, 300))) for example in seen.examples]
@@ -229,13 +233,19 @@ def launches(contents: Contents, trial: Trial) -> Markup:
             f"{launch.ready_s:.1f} s",
             f"{foreign_cores(launch):.2f}",
             f"{launch.rss_mb:,.0f} MB" if launch.rss_mb else "–",
+            f"{launch.gpu_mb:,.0f} MB" if launch.gpu_mb is not None else "–",
+            f"{launch.acceptance_length:.2f}" if launch.acceptance_length is not None else "–",
             "" if counted(trial, launch) else "does not count",
         ]
         for launch in trial.launches
     ]
     rows.extend(
-        [str(failed.index + 1), failed.arm, "–", "failed", "–", "–", "–", clip(failed.why, 200)]
+        [str(failed.index + 1), failed.arm, "–", "failed", "–", "–", "–", "–", "–", clip(failed.why, 200)]
         for failed in trial.failures
     )
-    head = ("#Launch", "Arm", "#Pair", f"#{title(metric)}", "#Ready after", "#Foreign cores", "#Memory", "")
+    rare = ["#Accelerator", "#Acceptance"]
+    names = ["#Launch", "Arm", "#Pair", f"#{title(metric)}", "#Ready after", "#Foreign cores", "#Memory", *rare, ""]
+    # A column that nobody has anything to say in is none.
+    told = [at for at, name in enumerate(names) if name not in rare or any(row[at] != "–" for row in rows)]
+    head, rows = [names[at] for at in told], [[row[at] for at in told] for row in rows]
     return folded(f"All {count(len(rows), 'launch')}", table(head, rows))

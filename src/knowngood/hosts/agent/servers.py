@@ -22,11 +22,13 @@ from .proc import (
     process_table,
     rss_mb,
 )
+from .surroundings import counts, look_around, packages_of
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
+    from .accelerators import Accelerators
     from .runs import Launch
 
 UNKNOWN_STATUS = 255
@@ -146,13 +148,24 @@ class Server:
                 return left
             time.sleep(LOOK_S)
 
-    def cpu(self) -> dict[str, float]:
-        """Read the machine's CPU counters, and those of the launch, children that were waited for included."""
+    def cpu(self) -> dict[str, Any]:
+        """Read the machine's counters, and memory and CPU time of the launch, with children that were waited for."""
         members = self._family.members(process_table())
         used = sum(member.cpu_s + member.reaped_s for member in members)
         # What an orphan used is gone with it; the counter must not run backwards for that.
         self._most_cpu_s = max(self._most_cpu_s, used)
-        return {"at": time.monotonic(), "busy_s": busy_s(), "server_s": self._most_cpu_s}
+        return {
+            "at": time.monotonic(),
+            "busy_s": busy_s(),
+            "server_s": self._most_cpu_s,
+            "rss_mb": sum(rss_mb(member.pid) for member in members),
+            "counts": counts(),
+        }
+
+    def surroundings(self, accelerators: Accelerators) -> dict[str, Any]:
+        """Look at what goes on around the launch; dearer than ``cpu``, so not within a measured window."""
+        table = process_table()
+        return look_around(accelerators, {member.pid for member in self._family.members(table)}, table)
 
     def inspect(self) -> dict[str, Any]:
         """Look into the live processes."""
@@ -165,6 +178,7 @@ class Server:
             "pids": pids,
             "ports": listening_ports(pids),
             "rss_mb": sum(map(rss_mb, pids)),
+            "packages": packages_of(pids),
             "processes": [look_into(member) for member in living],
         }
 

@@ -9,17 +9,19 @@ import subprocess
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from .accelerators import Accelerators
 from .failures import Failure
 from .family import MARKER, Family
 from .files import Disk
 from .journal import UNFINISHED, Journal, Status, describe_error
 from .lease import Book, describe_holder, shared_lock
 from .plan import Drift, Edit, Refused, Unfinished
-from .proc import boot_id, own_name, process_stat
+from .proc import boot_id, own_name, process_stat, process_table
 from .runs import NOBODY_NAME, Launch, Runs, has_other_controller
 from .servers import UNKNOWN_STATUS, Server
 from .settings import Knob, SettingsBook, check_knob
 from .shelf import Shelf
+from .surroundings import counts, look_around
 from .watch import Lease, holder_now, unusable
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class Service:
         self._scripts = scripts
         self._runs = Runs(os.path.join(self.state, "runs"))
         self._servers: dict[str, Server] = {}
+        self._accelerators = Accelerators()
         self.lease = Lease(self.state, self._lock, self._install)
         self._book = Book(self.state)
 
@@ -348,9 +351,19 @@ class Service:
         """End a server with all its processes."""
         self._server(launch).stop(grace_s)
 
-    def do_cpu(self, launch: str) -> dict[str, float]:
-        """CPU counters of the machine and of a server."""
+    def do_cpu(self, launch: str) -> dict[str, Any]:
+        """Counters of the machine, and CPU time of a server."""
         return self._server(launch).cpu()
+
+    def do_counts(self) -> dict[str, float]:
+        """Counters of the machine."""
+        return counts()
+
+    def do_surroundings(self, launch: str) -> dict[str, Any]:
+        """What goes on around a server, or on the machine if no launch is named."""
+        if launch:
+            return self._server(launch).surroundings(self._accelerators)
+        return look_around(self._accelerators, (), process_table())
 
     def do_inspect(self, launch: str) -> dict[str, Any]:
         """What the operating system says of a server."""
