@@ -40,7 +40,7 @@ DESTS = {
 FEATURES = (
     Feature(
         names=("--enable-flashinfer-allreduce-fusion", "--flashinfer-allreduce-fusion-backend"),
-        on=r"FlashInfer workspace initialized for rank",
+        on=r"FlashInfer (?:AllReduce Fusion enabled and )?workspace initialized",
         off=r"Failed to initialize FlashInfer workspace|Disabling flashinfer allreduce fusion permanently"
         r"|llreduce fusion is forcibly disabled",
     ),

@@ -56,3 +56,11 @@ def test_a_listening_port_of_this_process(family: socket.AddressFamily) -> None:
         port: int = server.getsockname()[1]
         assert port in proc.listening_ports([os.getpid()])
     assert port not in proc.listening_ports([os.getpid()])
+
+
+def test_an_environment_that_was_overwritten_is_not_half_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # setproctitle fills the front of it with zeros, and leaves the rest.
+    monkeypatch.setattr(proc, "read_proc", lambda *_: b"\0\0\0\0LAST=1\0")
+    assert proc.environment_of(1) == {}
+    monkeypatch.setattr(proc, "read_proc", lambda *_: b"FIRST=1\0LAST=2\0")
+    assert proc.environment_of(1) == {"FIRST": "1", "LAST": "2"}

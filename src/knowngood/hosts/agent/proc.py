@@ -102,8 +102,11 @@ def boot_id() -> str:
 
 
 def environment_of(pid: int) -> dict[str, str]:
-    """Environment that a process was started with."""
-    pairs = (os.fsdecode(pair).partition("=") for pair in read_proc(pid, "environ").split(b"\0") if pair)
+    """Environment that a process was started with; empty if it has overwritten it, as setproctitle(3) does."""
+    block = read_proc(pid, "environ")
+    if block.startswith(b"\0"):
+        return {}
+    pairs = (os.fsdecode(pair).partition("=") for pair in block.split(b"\0") if pair)
     return {name: value for name, _, value in pairs}
 
 
