@@ -6,8 +6,8 @@ import pytest
 
 from knowngood.errors import UsageError
 from knowngood.model.change import Env, File, Flag
-from knowngood.model.launch import LaunchSpec, spellings
 from knowngood.model.diagnosis import CAUSES
+from knowngood.model.launch import LaunchSpec, spellings
 from knowngood.ports import Engine, Inside, Observed
 from knowngood.reason.diagnose import diagnose
 
