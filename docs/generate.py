@@ -96,8 +96,8 @@ def files_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-RULES = """A lab's `rules/*.toml` say what lines of its logs mean, before the rules of the package do. A file has a `component`
-and a list of `[[rule]]` tables; its name is the layer ([how they are used](../explanation/diagnosis.md)).
+RULES = """A lab's `rules/*.toml` say what lines of its logs mean, before the rules of the package do. A file has a
+`component` and a list of `[[rule]]` tables; its name is the layer ([how they are used](../explanation/diagnosis.md)).
 """
 GUARDS = """### [guards]
 
