@@ -10,7 +10,9 @@ import msgspec
 
 from knowngood import errors
 from knowngood.config import experiment, lab, space
+from knowngood.config.rules import RuleTable, shipped_rules
 from knowngood.faces.cli import COMMANDS, cli
+from knowngood.model.diagnosis import CAUSES, MAY_BE_HARD
 from knowngood.model.steptime import Facts
 from knowngood.model.workload import Lengths, Slo, Workload
 
@@ -20,7 +22,7 @@ NOTE = "<!-- Written by docs/generate.py. Edit the code's docstrings instead. --
 
 def pages() -> dict[str, str]:
     """Every generated page: file name to text."""
-    return {"cli.md": cli_page(), "files.md": files_page(), "errors.md": errors_page()}
+    return {"cli.md": cli_page(), "files.md": files_page(), "errors.md": errors_page(), "causes.md": causes_page()}
 
 
 def cli_page() -> str:
@@ -92,6 +94,7 @@ def files_page() -> str:
         ]
         lines.append("")
     lines += ["\n## Space files\n", SPACE, *keys("At the top", space.SpaceTable), *keys("[[knob]]", space.KnobTable)]
+    lines += ["\n## Rule files\n", RULES, *keys("[[rule]]", RuleTable)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -105,6 +108,9 @@ def keys(title: str, struct: type[Any]) -> list[str]:
     return [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |", *rows, ""]
 
 
+RULES = """A lab's `rules/*.toml` say what lines of its logs mean, before the rules of the package do. A file has a
+`component` and a list of `[[rule]]` tables; its name is the layer ([how they are used](../explanation/diagnosis.md)).
+"""
 SPACE = """One file is one space: knobs that are varied together ([how to race](../how-to/race.md)).
 """
 GUARDS = """### [guards]
@@ -157,6 +163,20 @@ def default(field: msgspec.structs.FieldInfo) -> str:
     if isinstance(value, str):
         return f'`"{value}"`'
     return "" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def causes_page() -> str:
+    """Classes of failures, and the rules that find them."""
+    lines = [
+        NOTE,
+        "# Causes of failures\n",
+        "What `knowngood diagnose` can find, and the rules (layer/name) that find it.\n",
+    ]
+    lines += ["| cause | meaning | can be a dead end | rules |", "| --- | --- | --- | --- |"]
+    for cause, meaning in CAUSES.items():
+        rules = [f"`{rule.id}`" for rule in shipped_rules() if cause in (rule.cause, *rule.phases.values())]
+        lines.append(f"| `{cause}` | {meaning} | {'yes' if cause in MAY_BE_HARD else 'no'} | {', '.join(rules)} |")
+    return "\n".join(lines) + "\n"
 
 
 def errors_page() -> str:

@@ -84,7 +84,7 @@ class Start:
         stranger: The first exception that no rule knows.
     """
 
-    sightings: dict[str, Sighting] = field(default_factory=dict)
+    sightings: dict[str, Sighting] = field(default_factory=dict[str, Sighting])
     phase: Phase | None = None
     is_ready: bool = False
     stage: Sighting | None = None

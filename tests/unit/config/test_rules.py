@@ -22,6 +22,9 @@ counterexamples = ["proxy: quota of 12"]
 """
 
 
+TWIN = '[[rule]]\nid = "quota"\nmatch = "abc"\ncause = "host_limits"\nremedy = "x"\nexamples = ["abc"]\n'
+
+
 def lab(tmp_path: Path, text: str) -> Path:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "proxy.toml").write_text(text)
@@ -78,7 +81,7 @@ def test_a_lab_brings_its_own_rules_and_they_come_first(tmp_path: Path) -> None:
         ('cause = "host_limits"', 'cause = "host_limits"\nrole = "culprit"', "culprit"),
         ("[[rule]]", "[rules]", "rule"),
         ("match", "= match", "no valid TOML"),
-        ("counterexamples", '[[rule]]\nid = "quota"\nmatch = "abc"\ncause = "host_limits"\nremedy = "x"\nexamples = ["abc"]\ncounterexamples', "two rules"),
+        ("counterexamples", f"{TWIN}counterexamples", "two rules"),
     ],
 )  # fmt: skip
 def test_an_error_names_file_rule_and_key(tmp_path: Path, old: str, new: str, said: str) -> None:

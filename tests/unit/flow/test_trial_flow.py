@@ -17,6 +17,7 @@ from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, TrialEnd
 from knowngood.model.evidence import Proof
 from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
+from knowngood.reason.rank import left_untested
 
 
 def test_a_clear_gain_is_kept_and_becomes_the_baseline(tmp_path: Path) -> None:
@@ -100,6 +101,30 @@ def test_a_hard_failure_becomes_a_dead_end_that_is_enforced(tmp_path: Path) -> N
     again = run_trial(world.bench, hypothesis(SLOTS), override="a new build")
     assert again.verdict is not None
     assert again.verdict.decision == "void"
+
+
+def test_a_failed_launch_names_the_member_and_leaves_the_others_to_be_tried(tmp_path: Path) -> None:
+    line = "--slots needs a GPU"
+    nccl = Env(name="NCCL_BUFFSIZE", value="1")
+
+    def speed(world: World) -> float:
+        if world.has("--slots 4"):
+            found = Diagnosis(cause="incompatible_features", line=line, hard=True, confidence=0.9, frames=("/py/a.py",))
+            raise Died("it ended", hint="", diagnosis=found)
+        return 1.0
+
+    world = ready(tmp_path, speed)
+    trial = run_trial(world.bench, hypothesis(SLOTS, nccl))
+    assert trial.diagnosis is not None
+    assert (trial.diagnosis.member, trial.diagnosis.sure > 0.9) == ("flag --slots 4", True)
+    assert left_untested((trial,)) == ("t0001 idea: try by itself, it was not tested: env NCCL_BUFFSIZE=1",)
+    # The dead end is the flag, whatever else is set; the variable is free.
+    with pytest.raises(Refused, match="dead end"):
+        run_trial(world.bench, hypothesis(SLOTS, Env(name="X", value="1"), name="other"))
+    alone = run_trial(world.bench, hypothesis(nccl, name="alone"))
+    assert alone.verdict is not None
+    assert alone.verdict.decision != "void"
+    assert left_untested((trial, alone)) == ()
 
 
 def test_a_soft_failure_is_no_dead_end(tmp_path: Path) -> None:

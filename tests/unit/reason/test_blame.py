@@ -90,11 +90,11 @@ ARGUMENTS = Edit(
     find="and (is_sm90_supported() or is_sm100_supported())",
     replace="and (is_sm90_supported() or is_sm100_supported() or is_sm120_supported())",
 )
-NCCL = tuple(
+NCCL: tuple[Change, ...] = tuple(
     Env(name=name, value=value)
     for name, value in (("NCCL_MAX_NCHANNELS", "4"), ("NCCL_MIN_NCHANNELS", "1"), ("NCCL_BUFFSIZE", "1048576"))
 )
-BUNDLE = (COMMUNICATOR, *NCCL, ARGUMENTS)
+BUNDLE: tuple[Change, ...] = (COMMUNICATOR, *NCCL, ARGUMENTS)
 CALLS = (
     ("sglang/srt/managers/scheduler.py", 2012, "run_scheduler_process"),
     ("sglang/srt/model_executor/cuda_graph_runner.py", 384, "capture_one_batch_size"),
@@ -181,8 +181,8 @@ def test_the_dead_end_is_the_edits_whatever_else_is_set_and_the_environment_stay
 
 def test_a_version_that_catches_the_error_is_not_diagnosed_as_its_crash() -> None:
     caught = (
-        "[2026-01-06 06:49:56 TP0] WARNING Failed to initialize FlashInfer workspace: No supported CUDA architectures found "
-        "for major versions [9, 10]. Disabling flashinfer allreduce fusion permanently."
+        "[2026-01-06 06:49:56 TP0] WARNING Failed to initialize FlashInfer workspace: No supported CUDA architectures "
+        "found for major versions [9, 10]. Disabling flashinfer allreduce fusion permanently."
     )
     log = founding_log().decode().partition("[2026-01-06 06:49:56 TP3] Scheduler hit")[0] + caught + "\n"
     silent = diagnose([f"{log}The server is fired up and ready to roll!\n".encode()], shipped_rules())
