@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from knowngood.config.experiment import load_experiment
-from knowngood.config.lab import LabConfig, find_lab, load_lab
-from knowngood.config.values import seconds
+from knowngood.config.lab import LabConfig, better_direction, find_lab, load_lab
+from knowngood.config.values import ratio, seconds
 from knowngood.errors import NotFound, UsageError
 from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # a quick command must not wait for what it does not use
     from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
     from knowngood.flow.preview import Preview
+    from knowngood.model.measured import Ruling
     from knowngood.reason.rank import Ranked
 
 STATE_FOLDER = ".knowngood"
@@ -343,14 +344,28 @@ def open_host(config: LabConfig) -> Host:
 
 
 def open_load(config: LabConfig, host: Host) -> Load:
-    """The benchmark client that fits the engine."""
+    """The benchmark client that ``[load]`` names, or that fits the engine.
+
+    Raises:
+        UsageError: They do not go together.
+    """
+    load, is_program = config.load, config.server.engine == "command"
     if config.server.metrics_file and not config.host.is_local:
         hint = "take it away, and have the program print the metrics as its last line"
         raise UsageError("[server] metrics_file is a file of this machine, and the host is another", hint=hint)
-    if config.server.engine == "command":
+    if is_program != (load.client == "llama-bench") and load.client != "knowngood":
+        hint = 'llama-bench goes with [server] engine = "command", all other clients with a server'
+        raise UsageError(f"[load] client {load.client} does not go with the engine {config.server.engine}", hint=hint)
+    if is_program:
+        from knowngood.loads.metrics import last_object, llama_bench  # noqa: PLC0415
         from knowngood.loads.program import Program  # noqa: PLC0415
 
-        return Program(metrics_file=config.server.metrics_file)
+        read = llama_bench if load.client == "llama-bench" else last_object
+        return Program(metrics_file=config.server.metrics_file, read=read)
+    if load.client != "knowngood":
+        from knowngood.loads.outside import open_outside  # noqa: PLC0415
+
+        return open_outside(load, is_here=config.host.load_from == "here")
     from knowngood.loads.client import Client  # noqa: PLC0415
 
     return Client(lead=host.lead if config.host.load_from == "host" else None, python=config.host.python)
@@ -415,6 +430,36 @@ def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tu
         load_engine(engine)
     launch, notes = launch_of(words) if pid is None else adopt(pid)
     return lab_text(launch, engine=engine), notes
+
+
+def judge_runs(
+    samples: Path, *, noise: Path | None = None, metric: str = "", direction: str = "", worthwhile: str, profile: str
+) -> "Ruling":
+    """Give the verdict on runs that were made elsewhere; needs no lab. See ``reason.elsewhere.rule_on``.
+
+    Args:
+        samples: File of runs, CSV or JSON lines (``-`` is standard input).
+        noise: File of further baseline launches, in the same form.
+        metric: The metric that decides; empty means the only one there is.
+        direction: ``higher`` or ``lower`` is better; empty means what the metric's name implies.
+        worthwhile: Smallest gain worth keeping, such as ``2%``.
+        profile: How much evidence is wanted.
+
+    Raises:
+        UsageError: A file cannot be read, a row is wrong, or it is not clear which metric decides.
+    """
+    from knowngood.config.measured import load_measured  # noqa: PLC0415
+    from knowngood.reason.elsewhere import Question, only_metric, rule_on  # noqa: PLC0415  (numpy, only to judge)
+
+    offer = load_measured(samples)
+    metric = metric or only_metric(offer)
+    question = Question(
+        metric=metric,
+        direction="lower" if (direction or better_direction(metric)) == "lower" else "higher",
+        worthwhile=ratio(worthwhile, where="--worthwhile"),
+        profile=profile,
+    )
+    return rule_on(offer, question, history=load_measured(noise) if noise else None)
 
 
 def diagnose_log(log: Path | str, *, engine: str = "") -> Diagnosis:

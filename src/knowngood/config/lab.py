@@ -81,6 +81,30 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     metrics_file: str = ""
 
 
+class LoadTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[load]``: who makes the load (see docs/how-to/own-benchmark.md).
+
+    Attributes:
+        client: ``knowngood`` is the built-in client; ``aiperf``, ``guidellm``, ``sglang`` (its ``bench_serving``) and
+            ``vllm`` (``vllm bench serve``) are others'; ``command`` is any program; ``llama-bench`` goes with
+            ``[server] engine = "command"``.
+        program: Program and first arguments, as a list; empty means the client's own name, found on PATH.
+        args: Arguments put last. For ``command``, these and ``program`` may hold ``{url}``, ``{model}``,
+            ``{tokenizer}``, ``{concurrency}``, ``{rate}``, ``{requests}``, ``{duration_s}``, ``{isl}``, ``{osl}``,
+            ``{seed}`` and ``{out}``, a file for the metrics.
+        env: Variables added to our own environment.
+        tokenizer: Directory or name of a tokenizer for another's client; empty leaves it to the client.
+        timeout: Longest that a pass of another's client may take.
+    """
+
+    client: Literal["knowngood", "aiperf", "command", "guidellm", "llama-bench", "sglang", "vllm"] = "knowngood"
+    program: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    tokenizer: str = ""
+    timeout: str = "30m"
+
+
 class ObjectiveTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``[objective]``: the one metric that decides.
 
@@ -139,6 +163,7 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
         answers: Prompts of the answers guard.
         verdict: How much evidence is wanted.
         lease: When the host goes back to known-good by itself.
+        load: Who makes the load.
     """
 
     root: Path
@@ -153,6 +178,7 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     answers: AnswersTable
     verdict: VerdictTable
     lease: LeaseTable = LeaseTable()
+    load: LoadTable = LoadTable()
 
     @property
     def managed(self) -> tuple[str, ...]:
@@ -195,7 +221,7 @@ def load_lab(root: Path) -> LabConfig:
     """
     path = root / LAB_FILE
     doc = read_toml(path)
-    tables = {"host", "server", "workload", "objective", "guards", "verdict", "answers", "lease"}
+    tables = {"host", "server", "load", "workload", "objective", "guards", "verdict", "answers", "lease"}
     check_keys(doc, tables, where=f"{path}")
     if "server" not in doc:
         raise UsageError(f"{path} has no [server]", hint='add [server] with engine = "…" and command = ["…"]')
@@ -214,6 +240,7 @@ def load_lab(root: Path) -> LabConfig:
         answers=convert(doc.get("answers", {}), AnswersTable, where=f"{path} [answers]"),
         verdict=convert(doc.get("verdict", {}), VerdictTable, where=f"{path} [verdict]"),
         lease=convert(doc.get("lease", {}), LeaseTable, where=f"{path} [lease]"),
+        load=read_load(doc.get("load", {}), root=root, where=f"{path} [load]"),
     )
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
@@ -227,6 +254,16 @@ def better_direction(metric: str) -> Literal["higher", "lower"]:
     """Direction that a metric's name implies: times, errors and memory are better low."""
     low = metric.endswith(("_ms", "_s_per_request", "_mb")) or metric in {"error_rate", "server_cpu_s"}
     return "lower" if low else "higher"
+
+
+def read_load(table: object, *, root: Path, where: str) -> LoadTable:
+    """Check ``[load]``; a program named by a relative path lies in the lab."""
+    load = convert(table, LoadTable, where=where)
+    seconds(load.timeout, where=f"{where} timeout")
+    if load.program and "/" in load.program[0]:
+        program = str((root / load.program[0]).absolute())
+        load = msgspec.structs.replace(load, program=(program, *load.program[1:]))
+    return load
 
 
 def read_workloads(tables: object, *, root: Path, where: str) -> tuple[Workload, ...]:

@@ -28,6 +28,7 @@ COMMANDS = {
     "export": "The known-good as script, systemd unit or compose file, plus a patch.",
     "serve": "Start the known-good server in the foreground.",
     "diagnose": "Root cause of a server's log; needs no lab.",
+    "judge": "Verdict on runs that were made elsewhere; needs no lab.",
 }
 SEVERITY = (3, 5, 2, 1, 4, 0)
 INTERRUPTED = 5

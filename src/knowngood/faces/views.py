@@ -15,6 +15,7 @@ from knowngood.model.change import describe
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.evidence import AnswerCheck, Proof
 from knowngood.model.finding import Finding
+from knowngood.model.measured import Ruling
 from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState, Trial
 from knowngood.reason.load import foreign_cores
@@ -118,6 +119,12 @@ class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"
     remedy: str
     confidence: float
     abstained: bool
+
+
+class JudgeView(View, frozen=True, kw_only=True, tag="knowngood/judge/1"):
+    """Verdict on runs that were made elsewhere."""
+
+    ruling: Ruling
 
 
 class FilesView(View, frozen=True, kw_only=True, tag="knowngood/files/1"):

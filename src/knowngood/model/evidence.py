@@ -34,6 +34,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         server_cpu_s: CPU seconds that the server used in the window.
         samples: Digest of the raw samples' artifact; empty if there are none.
         error_kinds: What failed, to how often.
+        client: Whose benchmark client measured it; empty for our own. Another's raw samples are what it wrote.
     """
 
     workload: str
@@ -45,6 +46,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     server_cpu_s: float = 0.0
     samples: str = ""
     error_kinds: dict[str, int] = {}
+    client: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):
