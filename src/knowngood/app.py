@@ -449,7 +449,8 @@ def judge_runs(
         UsageError: A file cannot be read, a row is wrong, or it is not clear which metric decides.
     """
     from knowngood.config.measured import load_measured  # noqa: PLC0415
-    from knowngood.reason.elsewhere import Question, only_metric, rule_on  # noqa: PLC0415  (numpy, only to judge)
+    from knowngood.model.measured import Question  # noqa: PLC0415
+    from knowngood.reason.elsewhere import only_metric, rule_on  # noqa: PLC0415  (numpy, only to judge)
 
     offer = load_measured(samples)
     metric = metric or only_metric(offer)

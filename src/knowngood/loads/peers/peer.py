@@ -101,7 +101,7 @@ def asked(workload: Workload) -> tuple[str, ...]:
         "prompts": bool(workload.prompts),
         "rate": workload.rate > 0,
         f"arrivals = {workload.arrivals}": workload.rate > 0,
-        "warmup": workload.warmup != DEFAULT.warmup,
+        "warmup" if workload.requests else "warmup before duration_s": workload.warmup != DEFAULT.warmup,
         "timeout_s": workload.timeout_s != DEFAULT.timeout_s,
         "slo": workload.slo is not None,
         "extra": bool(workload.extra),
