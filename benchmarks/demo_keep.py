@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from knowngood.app import make_demo_lab
+from knowngood.app.without_lab import make_demo_lab
 
 
 def knowngood(folder: str, *args: str) -> Any:

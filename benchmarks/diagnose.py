@@ -22,7 +22,7 @@ LOGS = ROOT / "tests" / "data" / "diagnosis"
 SIZE = 100_000_000
 ROUNDS = 3
 ERRORS = "error|exception|traceback|fatal|failed"
-READ = "import sys; from knowngood.app import diagnose_log; print(diagnose_log(sys.argv[1]).rule)"
+READ = "import sys; from knowngood.app.without_lab import diagnose_log; print(diagnose_log(sys.argv[1]).rule)"
 CAUSE = "RuntimeError: No supported CUDA architectures found for major versions [9, 10].\n"
 
 

@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import urllib.request
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from itertools import pairwise
@@ -28,6 +28,8 @@ from typing import Any, cast
 import numpy as np
 
 from knowngood.loads.client import Client
+from knowngood.loads.peers import PEERS
+from knowngood.loads.peers.peer import Job
 from knowngood.loads.words import Draw, ask
 from knowngood.model.workload import Lengths, Workload
 from knowngood.ports import Target
@@ -58,11 +60,12 @@ Reported = dict[str, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One benchmark client: how it is started, how its percentiles are read (milliseconds; empty if it has none)."""
+    """One benchmark client: how it is started, how its percentiles are read (milliseconds; without those it lacks)."""
 
     name: str
     argv: Callable[[str, Ask], list[str]]
     read: Callable[[Ask], Reported]
+    env: Callable[[str], Mapping[str, str]] = lambda _tokenizer: {"HF_HUB_OFFLINE": "1"}
     is_ours: bool = False
 
 
@@ -97,22 +100,6 @@ def own_pass(url: str, streams: str, requests: str, tokens: str, out: str) -> No
     Path(out).write_text(json.dumps({**run.metrics, "errors": run.errors}))
 
 
-def aiperf_argv(program: str, what: Ask) -> list[str]:
-    sizes = ["--isl", "64", "--osl", str(what.tokens), "--extra-inputs", "ignore_eos:true"]
-    load = ["--concurrency", str(what.streams), "--request-count", str(what.requests)]
-    quiet = ["--ui", "none", "--no-gpu-telemetry", "--artifact-dir", str(what.scratch / "aiperf")]
-    target = ["-m", "mock", "--url", what.url, "--endpoint-type", "completions", "--streaming"]
-    return [program, "profile", *target, "--tokenizer", what.tokenizer, *load, *sizes, *quiet]
-
-
-def aiperf_read(what: Ask) -> Reported:
-    """Pool its gaps ("inter chunk latency"): its "inter token latency" is of per-request means and hides stalls."""
-    lines = (what.scratch / "aiperf" / "profile_export.jsonl").read_text().splitlines()
-    metrics: list[dict[str, Any]] = [json.loads(line)["metrics"] for line in lines]
-    gaps = [gap for one in metrics for gap in one["inter_chunk_latency"]["value"]]
-    return spread([one["time_to_first_token"]["value"] for one in metrics], gaps)
-
-
 def inference_perf_argv(program: str, what: Ask) -> list[str]:
     def fixed(tokens: int) -> dict[str, object]:
         return {"type": "fixed", "mean": tokens, "min": tokens, "max": tokens, "total_count": what.requests}
@@ -142,38 +129,28 @@ def inference_perf_read(what: Ask) -> Reported:
     }
 
 
-def vllm_argv(program: str, what: Ask) -> list[str]:
-    target = ["--backend", "openai", "--base-url", what.url, "--model", "mock", "--tokenizer", what.tokenizer]
-    sizes = ["--dataset-name", "random", "--random-input-len", "64", "--random-output-len", str(what.tokens)]
-    load = ["--num-prompts", str(what.requests), "--max-concurrency", str(what.streams), "--ignore-eos"]
-    percentiles = ["--percentile-metrics", "ttft,itl", "--metric-percentiles", "50,99"]
-    result = ["--save-result", "--result-dir", str(what.scratch), "--result-filename", "vllm.json"]
-    return [program, "bench", "serve", *target, *sizes, *load, *percentiles, *result]
+def lab_tool(name: str) -> Tool:
+    """Make a tool of a client that the product itself can run."""
+    peer = PEERS[name]
 
+    def job(what: Ask) -> Job:
+        folder = what.scratch / name
+        folder.mkdir(exist_ok=True)
+        load = Workload(
+            concurrency=what.streams,
+            requests=what.requests,
+            isl=Lengths(mean=64),
+            osl=Lengths(mean=what.tokens),
+            warmup=0,
+        )
+        return Job(url=what.url, model="mock", tokenizer=what.tokenizer, workload=load, seed=0, folder=folder)
 
-def vllm_read(what: Ask) -> Reported:
-    row: dict[str, float] = json.loads((what.scratch / "vllm.json").read_text())
-    return {name: row["_".join((name.split("_")[1], name.split("_")[0], "ms"))] for name in NAMES}
-
-
-def guidellm_argv(program: str, what: Ask) -> list[str]:
-    backend = f"kind=openai_http,target={what.url},model=mock,request_format=/v1/completions"
-    data = f"kind=synthetic_text,prompt_tokens=64,output_tokens={what.tokens}"
-    load = ["--profile", f"kind=concurrent,streams={what.streams}"]
-    load += ["--constraint", f"kind=max_requests,count={what.requests}"]
-    tokenizer = ["--tokenizer", f"kind=hf_auto,model={what.tokenizer}"]
-    output = ["--output", f"kind=json,path={what.scratch / 'guidellm.json'}", "--disable-progress"]
-    return [program, "run", "--backend", backend, *load, "--data", data, *tokenizer, *output]
-
-
-def guidellm_read(what: Ask) -> Reported:
-    """Read its percentiles; those of its inter token latency are of per-request means, the only ones it has."""
-    metrics = json.loads((what.scratch / "guidellm.json").read_text())["benchmarks"][0]["metrics"]
-    return {
-        f"{name}_{quantile}_ms": metrics[key]["successful"]["percentiles"][quantile]
-        for name, key in (("ttft", "time_to_first_token_ms"), ("itl", "inter_token_latency_ms"))
-        for quantile in ("p50", "p99")
-    }
+    return Tool(
+        name=name,
+        argv=lambda program, what: [program, *peer.argv(job(what))],
+        read=lambda what: peer.read(job(what)).metrics,
+        env=peer.env,
+    )
 
 
 def benchy_argv(program: str, what: Ask) -> list[str]:
@@ -191,11 +168,11 @@ OURS = (
     Tool(name="knowngood", argv=own_argv, read=own_read, is_ours=True),
     Tool(name="knowngood, not real-time", argv=own_argv_ordinary, read=own_read, is_ours=True),
 )
-PEERS = (
-    Tool(name="vllm", argv=vllm_argv, read=vllm_read),
+OTHERS = (
+    lab_tool("vllm"),
     Tool(name="inference-perf", argv=inference_perf_argv, read=inference_perf_read),
-    Tool(name="guidellm", argv=guidellm_argv, read=guidellm_read),
-    Tool(name="aiperf", argv=aiperf_argv, read=aiperf_read),
+    lab_tool("guidellm"),
+    lab_tool("aiperf"),
     Tool(name="llama-benchy", argv=benchy_argv, read=no_percentiles),
 )
 
@@ -249,8 +226,7 @@ def start(tool: Tool, program: str, what: Ask, *, core: int | None) -> str:
     argv = tool.argv(program, what)
     if core is not None:
         argv = ["taskset", "-c", str(core), *argv]
-    # aiperf takes a local tokenizer only while it believes in the hub; the others ask the hub unless told not to.
-    env = os.environ if tool.name == "aiperf" else {**os.environ, "HF_HUB_OFFLINE": "1"}
+    env = {**os.environ, **tool.env(what.tokenizer)}
     with (what.scratch / "log").open("wb") as log:
         try:
             done = subprocess.run(
@@ -294,7 +270,8 @@ def accuracy(tools: Sequence[tuple[Tool, str]], tokenizer: str) -> None:
                 continue
             true = truth(taken)
             cells = [
-                f"{reported[name]:.2f} ({reported[name] - true[name]:+.2f})" if reported else "-" for name in NAMES
+                f"{reported[name]:.2f} ({reported[name] - true[name]:+.2f})" if name in reported else "-"
+                for name in NAMES
             ]
             print(f"| {tool.name} | {' | '.join(cells)} |", flush=True)
 
@@ -321,7 +298,7 @@ def rates(tools: Sequence[tuple[Tool, str]], tokenizer: str) -> None:
 def find(given: Sequence[str]) -> list[tuple[Tool, str]]:
     paths = dict(cast("tuple[str, str]", tuple(one.split("=", 1))) for one in given)
     found = [(tool, sys.executable) for tool in OURS]
-    for tool in PEERS:
+    for tool in OTHERS:
         program = paths.get(tool.name) or shutil.which(tool.name)
         if program:
             found.append((tool, program))

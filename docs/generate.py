@@ -43,10 +43,10 @@ def cli_page() -> str:
 
 EXITS = {
     0: "done, whatever the verdict",
-    1: "the trial was void",
+    1: "the trial was void; with `judge`: no verdict yet",
     2: "usage: a flag, a file or a key is wrong; nothing was started",
     3: "the host is quarantined: run `knowngood recover`",
-    4: "with `try --gate`: not a keep",
+    4: "with `--gate`: not a keep",
     5: "could not run: unreachable, busy, load, store, interrupted, internal error",
 }
 
@@ -66,6 +66,7 @@ def files_page() -> str:
     tables: dict[str, type[Any]] = {
         "[host]": lab.HostTable,
         "[server]": lab.ServerTable,
+        "[load]": lab.LoadTable,
         "[[workload]]": Workload,
         "[[workload]] isl, osl": Lengths,
         "[[workload]] slo": Slo,

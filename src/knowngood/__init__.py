@@ -7,8 +7,8 @@ costs nothing.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from knowngood.app import Lab
-    from knowngood.app import diagnose_log as diagnose
+    from knowngood.app.lab import Lab
+    from knowngood.app.without_lab import diagnose_log as diagnose
     from knowngood.reason.judge import Judge
 
 __version__ = "0.1.0"
@@ -16,8 +16,8 @@ __all__ = ["Judge", "Lab", "__version__", "diagnose"]
 
 HOMES = {
     "Judge": ("knowngood.reason.judge", "Judge"),
-    "Lab": ("knowngood.app", "Lab"),
-    "diagnose": ("knowngood.app", "diagnose_log"),
+    "Lab": ("knowngood.app.lab", "Lab"),
+    "diagnose": ("knowngood.app.without_lab", "diagnose_log"),
 }
 
 

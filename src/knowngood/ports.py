@@ -399,6 +399,14 @@ class Engine(Protocol):
 class Load(Protocol):
     """A benchmark client. It runs in its own process."""
 
+    def require(self, workloads: Sequence[Workload]) -> None:
+        """Refuse what it cannot do, before anything starts.
+
+        Raises:
+            UsageError: Its program is not here, or a workload asks for what it cannot be told.
+        """
+        ...
+
     def measure(
         self,
         target: "Target",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.crash.lines import killed_at
 
-from knowngood.app import Quiet
+from knowngood.app.tools import Quiet
 from knowngood.config.experiment import load_experiment
 from knowngood.config.lab import load_lab
 from knowngood.flow import capture

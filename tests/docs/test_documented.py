@@ -120,3 +120,17 @@ def test_the_public_names_are_there() -> None:
     assert knowngood.Lab.__name__ == "Lab"
     with pytest.raises(AttributeError):
         _ = knowngood.nothing
+
+
+def test_the_examples_for_ones_own_benchmark_say_what_the_code_does() -> None:
+    import doctest
+
+    from knowngood.config.measured import read_measured
+
+    page = ROOT / "docs" / "how-to" / "own-benchmark.md"
+    text = page.read_text(encoding="utf-8")
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted > 5
+    assert found.failed == 0
+    tables = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+    assert [len(read_measured(table, name="csv").runs) for table in tables] == [4]

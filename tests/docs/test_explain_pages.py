@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from knowngood.app import explain_step
+from knowngood.app.without_lab import explain_step
 from knowngood.faces.explanation import ExplainView, explanation_text
 
 ROOT = Path(__file__).parents[2]

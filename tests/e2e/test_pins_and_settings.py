@@ -80,7 +80,7 @@ def environ(lab: "RealLab") -> dict[str, str]:
 
 
 def baseline_of(lab: "RealLab") -> dict[str, Any]:
-    from knowngood.app import Lab
+    from knowngood.app.lab import Lab
 
     found = Lab(lab.root).state.baseline
     assert found is not None

@@ -15,7 +15,8 @@ LAB_FILE = "knowngood.toml"
 DEFAULT_WORKLOAD: list[dict[str, Any]] = [{}]
 LENGTH_KEYS = ("isl", "osl")
 TABLES = {
-    "accuracy", "answers", "guards", "host", "host_guard", "lease", "objective", "server", "verdict", "workload",
+    "accuracy", "answers", "guards", "host", "host_guard", "lease", "load", "objective", "server", "verdict",
+    "workload",
 }  # fmt: skip
 GOODPUT = "goodput_s"
 MEMORY_LIMIT = 0.02
@@ -87,6 +88,30 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     stop_grace: str = "10s"
     python: str = ""
     metrics_file: str = ""
+
+
+class LoadTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``[load]``: who makes the load (see docs/how-to/own-benchmark.md).
+
+    Attributes:
+        client: ``knowngood`` is the built-in client; ``aiperf``, ``guidellm``, ``sglang`` (its ``bench_serving``) and
+            ``vllm`` (``vllm bench serve``) are others'; ``command`` is any program; ``llama-bench`` goes with
+            ``[server] engine = "command"``.
+        program: Program and first arguments, as a list; empty means the client's own name, found on PATH.
+        args: Arguments put last. For ``command``, these and ``program`` may hold ``{url}``, ``{model}``,
+            ``{tokenizer}``, ``{concurrency}``, ``{rate}``, ``{requests}``, ``{duration_s}``, ``{isl}``, ``{osl}``,
+            ``{seed}`` and ``{out}``, a file for the metrics.
+        env: Variables added to our own environment.
+        tokenizer: Directory or name of a tokenizer for another's client; empty leaves it to the client.
+        timeout: Longest that a pass of another's client may take.
+    """
+
+    client: Literal["knowngood", "aiperf", "command", "guidellm", "llama-bench", "sglang", "vllm"] = "knowngood"
+    program: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    tokenizer: str = ""
+    timeout: str = "30m"
 
 
 class ObjectiveTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -197,6 +222,7 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
         memory: Largest growth of the server's memory, as a ratio minus one; None does not judge it.
         host_guard: How far host conditions may differ between the arms of a pair.
         accuracy: The command that says what is right; None for none.
+        load: Who makes the load.
     """
 
     root: Path
@@ -233,6 +259,8 @@ class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
     def accuracy_margin(self) -> float:
         """Largest loss of accuracy, from 0 to 1; 0 without a command."""
         return abs(ratio(self.accuracy.margin, where="[accuracy] margin")) if self.accuracy else 0.0
+
+    load: LoadTable = LoadTable()
 
     @property
     def managed(self) -> tuple[str, ...]:
@@ -297,6 +325,7 @@ def load_lab(root: Path) -> LabConfig:
         memory=memory,
         host_guard=convert(doc.get("host_guard", {}), HostGuardTable, where=f"{path} [host_guard]"),
         accuracy=accuracy,
+        load=read_load(doc.get("load", {}), root=root, where=f"{path} [load]"),
     )
     if not config.server.command:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
@@ -348,6 +377,16 @@ def better_direction(metric: str) -> Literal["higher", "lower"]:
     """Direction that a metric's name implies: times, errors and memory are better low."""
     low = metric.endswith(("_ms", "_s_per_request", "_mb")) or metric in {"error_rate", "server_cpu_s"}
     return "lower" if low else "higher"
+
+
+def read_load(table: object, *, root: Path, where: str) -> LoadTable:
+    """Check ``[load]``; a program named by a relative path lies in the lab."""
+    load = convert(table, LoadTable, where=where)
+    seconds(load.timeout, where=f"{where} timeout")
+    if load.program and "/" in load.program[0]:
+        program = str((root / load.program[0]).absolute())
+        load = msgspec.structs.replace(load, program=(program, *load.program[1:]))
+    return load
 
 
 def read_workloads(tables: object, *, root: Path, where: str) -> tuple[Workload, ...]:

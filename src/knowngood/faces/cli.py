@@ -32,6 +32,7 @@ COMMANDS = {
     "serve": "Start the known-good server in the foreground.",
     "explain": "Where a step's milliseconds go, and what to try next; needs no lab.",
     "diagnose": "Root cause of a server's log; needs no lab.",
+    "judge": "Verdict on runs that were made elsewhere; needs no lab.",
 }
 SEVERITY = (3, 5, 2, 1, 4, 0)
 INTERRUPTED = 5

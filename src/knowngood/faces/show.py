@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from knowngood.app import Lab
+from knowngood.app.lab import Lab
 from knowngood.faces.views import View
 
 F = TypeVar("F", bound=Callable[..., Any])

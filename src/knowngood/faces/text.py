@@ -16,6 +16,7 @@ from knowngood.faces.views import (
     DryRunView,
     FilesView,
     FindingsView,
+    JudgeView,
     LaunchRow,
     PlanView,
     RecoverView,
@@ -59,6 +60,8 @@ def render(view: View) -> str:
             return "\n".join(view.did) or "the host is at known-good; nothing was left over"
         case DiagnosisView():
             return diagnosis(view)
+        case JudgeView():
+            return ruling(view)
         case FilesView():
             return "\n".join((*view.files, view.message) if view.message else view.files)
         case DryRunView():
@@ -265,6 +268,25 @@ def quoted(view: DiagnosisView) -> list[str]:
     """The decisive line with its neighbours, numbered."""
     numbered = enumerate(view.window, start=view.window_start)
     return [f"{'>' if number == view.line_number else ' '} {number}: {line}" for number, line in numbered]
+
+
+def ruling(view: JudgeView) -> str:
+    """Verdict on runs that were made elsewhere."""
+    found = view.ruling
+    asked = found.question
+    if found.verdict is not None:
+        lines = [f"{paint(found.verdict.decision)}  {effect(found.verdict)}", f"verdict: {found.verdict.why}"]
+    else:
+        so_far = [percent(value) for value in found.effect]
+        lines = [paint("undecided") + ": no verdict yet" + ("; so far {} [{}, {}]".format(*so_far) if so_far else "")]
+    lines.append(
+        f"{asked.metric}, {asked.direction} is better, worthwhile {percent(asked.worthwhile)}, {asked.profile}; "
+        f"{found.pairs} pairs, {len(found.noise)} A/A pairs; {percent(found.mde)} is kept with 80 % probability"
+    )
+    lines += [f"problem: {problem}" for problem in found.problems]
+    lines += [f"needed: {need}" for need in found.needed]
+    rows = [(one.use, one.title, f"{one.value:.4g}", f"median of {len(one.values)}") for one in found.launches]
+    return "\n".join([*lines, columns(rows, indent="  ")]).rstrip()
 
 
 def dry_run(view: DryRunView) -> str:

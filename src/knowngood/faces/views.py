@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from knowngood.app import Status
+from knowngood.app.lab import Status
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import describe
 from knowngood.model.diagnosis import Diagnosis, RunnerUp
 from knowngood.model.evidence import AccuracyCheck, AnswerCheck, Proof
 from knowngood.model.finding import Finding
+from knowngood.model.measured import Ruling
 from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState, Trial
 from knowngood.reason.load import foreign_cores
@@ -153,6 +154,12 @@ class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"
     window: tuple[str, ...]
     window_start: int
     others: tuple[RunnerUp, ...]
+
+
+class JudgeView(View, frozen=True, kw_only=True, tag="knowngood/judge/1"):
+    """Verdict on runs that were made elsewhere."""
+
+    ruling: Ruling
 
 
 class FilesView(View, frozen=True, kw_only=True, tag="knowngood/files/1"):

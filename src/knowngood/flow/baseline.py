@@ -38,6 +38,7 @@ def record_baseline(bench: Bench) -> Baseline:
     """
     with bench.host.lease(purpose=f"baseline of {bench.config.root}"):
         require_known_good(bench)
+        bench.load.require(bench.config.workloads)
         return measure_baseline(bench)
 
 

@@ -102,6 +102,10 @@ def problems(bench: Bench) -> tuple[str, ...]:
         bench.engine.resolve(spec, which=lambda name: which(bench, name))
     except KnowngoodError as error:
         found.append(f"{error.message} ({error.hint})")
+    try:
+        bench.load.require(bench.config.workloads)
+    except KnowngoodError as error:
+        found.append(f"{error.message} ({error.hint})")
     if spec.port and listens(bench.host, spec.port):
         found.append(f"somebody listens on {spec.address}:{spec.port} (stop it, or set another [server] port)")
     found += [f"{line} (run `knowngood recover`)" for line in left_over(bench)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from knowngood.config.lab import LoadTable
 from knowngood.errors import Drift, NotFound, Quarantined, Refused, UsageError
 from knowngood.flow.bench import Bench, Site
 from knowngood.flow.caches import with_own_caches
@@ -128,8 +129,9 @@ def require_baseline(bench: Bench) -> Baseline:
     """Return the baseline, if it is the one that the lab file describes.
 
     Raises:
-        UsageError: There is none, or the lab file has changed since.
+        UsageError: There is none, the lab file has changed since, or the benchmark client cannot measure it.
     """
+    bench.load.require(bench.config.workloads)
     baseline = bench.memory.state.baseline
     if baseline is None:
         raise UsageError("this lab has no baseline yet", hint="run `knowngood baseline` first")
@@ -139,7 +141,7 @@ def require_baseline(bench: Bench) -> Baseline:
         )
     if baseline.workloads != workload_digest(bench):
         raise UsageError(
-            "[[workload]] or [objective] has changed since the baseline",
+            "[[workload]], [load] or [objective] has changed since the baseline",
             hint="run `knowngood baseline` to measure anew",
         )
     return baseline
@@ -148,7 +150,10 @@ def require_baseline(bench: Bench) -> Baseline:
 def workload_digest(bench: Bench) -> str:
     """Digest of everything that decides what is measured; numbers under two digests are not comparable."""
     config = bench.config
-    return hashlib.sha256(msgspec.json.encode((config.workloads, config.objective.metric))).hexdigest()[:16]
+    measured: tuple[object, ...] = (config.workloads, config.objective.metric)
+    if config.load != LoadTable():
+        measured = (*measured, config.load)
+    return hashlib.sha256(msgspec.json.encode(measured)).hexdigest()[:16]
 
 
 def plan_trial(

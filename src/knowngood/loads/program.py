@@ -1,12 +1,12 @@
 """The load of the ``command`` engine: a program that runs to its end and says its metrics itself."""
 
-import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from knowngood.errors import LoadError
+from knowngood.loads.metrics import NoMetrics, last_object
 from knowngood.model.evidence import RunRecord
 from knowngood.model.workload import Workload
 from knowngood.ports import Target
@@ -14,16 +14,24 @@ from knowngood.ports import Target
 _LOOK_S: Final = 0.05
 _HINT: Final = 'print one line such as {"tok_s": 123.4} last, or name a metrics file'
 
+Reader = Callable[[str], tuple[dict[str, float], str]]
+"""Takes what a program said; gives its metrics and the part they were read from. May raise ``NoMetrics``."""
+
 
 class Program:
     """Waits for the program and reads what it measured.
 
     Args:
-        metrics_file: JSON file that the program writes; empty for the last JSON object line of its log.
+        metrics_file: JSON file that the program writes; empty for its log.
+        read: How its metrics are found there.
     """
 
-    def __init__(self, metrics_file: str = "") -> None:
+    def __init__(self, metrics_file: str = "", *, read: Reader = last_object) -> None:
         self._metrics_file = metrics_file
+        self._read = read
+
+    def require(self, workloads: Sequence[Workload]) -> None:
+        """Nothing to look for: the program is the server."""
 
     def measure(
         self,
@@ -35,7 +43,7 @@ class Program:
         mark: Callable[[], None],
         number: int = 0,
     ) -> RunRecord:
-        """Wait until the program has ended, then read its metrics; nested ones get dotted names.
+        """Wait until the program has ended, then read its metrics.
 
         Raises:
             LoadError: It took longer than the workload's ``timeout_s``, or left no metrics.
@@ -51,42 +59,16 @@ class Program:
             time.sleep(_LOOK_S)
         mark()
         seconds = time.monotonic() - began
-        text, source = self._read(target)
+        metrics, text = self._find(target)
         out.write_text(text, encoding="utf-8")
-        metrics = dict(_flatten(json.loads(text), ""))
-        if not metrics:
-            raise LoadError(f"there is no number in the metrics of {source}", hint=_HINT)
         progress(1.0)
         return RunRecord(workload=workload.name, metrics=metrics, requests=1, seconds=seconds)
 
-    def _read(self, target: Target) -> tuple[str, str]:
-        """Find the JSON object with the metrics; return it and where it stood."""
+    def _find(self, target: Target) -> tuple[dict[str, float], str]:
         source = self._metrics_file or str(target.log)
         try:
-            text = Path(source).read_text(encoding="utf-8", errors="replace")
+            return self._read(Path(source).read_text(encoding="utf-8", errors="replace"))
         except OSError as error:
             raise LoadError(f"cannot read the metrics in {source}: {error.strerror}", hint=_HINT) from error
-        candidates = [text] if self._metrics_file else reversed(text.splitlines())
-        for candidate in candidates:
-            if _is_object(candidate):
-                return candidate, source
-        raise LoadError(f"there is no JSON object in {source}", hint=_HINT)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False
-
-
-def _flatten(value: object, name: str) -> Iterator[tuple[str, float]]:
-    """Yield every number in a JSON value with its dotted name; truth values are not numbers."""
-    if isinstance(value, dict):
-        for key, inner in cast("dict[str, object]", value).items():
-            yield from _flatten(inner, f"{name}.{key}" if name else key)
-    elif isinstance(value, list):
-        for index, inner in enumerate(cast("list[object]", value)):
-            yield from _flatten(inner, f"{name}.{index}" if name else str(index))
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name, float(value)
+        except NoMetrics as error:
+            raise LoadError(f"{error} in {source}", hint=_HINT) from error

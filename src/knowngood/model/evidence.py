@@ -66,6 +66,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
         rss_mb: Resident memory of the server as the window opened, in MB: loaded, and after the same number of requests
             whatever its speed; 0 if it was not read.
         gpu_mb: Most memory of accelerators that the server held around the window, in MB; None if nobody tells.
+        client: Whose benchmark client measured it; empty for our own. Another's raw samples are what it wrote.
     """
 
     workload: str
@@ -80,6 +81,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     rss_mb: float = 0.0
     gpu_mb: float | None = None
+    client: str = ""
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):

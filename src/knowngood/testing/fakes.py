@@ -353,6 +353,9 @@ class FakeLoad:
     def __init__(self, measured: Callable[[Workload], RunRecord]) -> None:
         self.measured = measured
 
+    def require(self, workloads: Sequence[Workload]) -> None:
+        """Everything can be measured."""
+
     def measure(
         self,
         target: Target,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.app import Lab
+from knowngood.app.lab import Lab
 from knowngood.errors import UsageError
 from knowngood.faces.report import write_report
 from knowngood.faces.report.plot import overview_svg

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.app import diagnose_log
+from knowngood.app.without_lab import diagnose_log
 from knowngood.errors import UsageError
 from knowngood.faces.cli import run
 from knowngood.flow.logs import log_blocks, read_blocks

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from knowngood.app import open_host
+from knowngood.app.tools import open_host
 from knowngood.config.lab import load_lab
 from knowngood.errors import UsageError
 from knowngood.ports import Host

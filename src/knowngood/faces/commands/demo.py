@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from knowngood.app import Lab, make_demo_lab
+from knowngood.app.lab import Lab
+from knowngood.app.without_lab import make_demo_lab
 from knowngood.config.experiment import load_experiment
 from knowngood.errors import Refused
 from knowngood.faces.layout import columns

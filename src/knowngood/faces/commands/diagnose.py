@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from knowngood.app import diagnose_log
+from knowngood.app.without_lab import diagnose_log
 from knowngood.faces.show import json_option, present
 from knowngood.faces.views import diagnosis_view
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from knowngood.app import explain_step
+from knowngood.app.without_lab import explain_step
 from knowngood.errors import UsageError
 from knowngood.faces.explanation import ExplainView, explanation_text, write_ladder
 from knowngood.faces.show import json_option, lab_option, open_lab, present

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from knowngood.app import describe_server
+from knowngood.app.without_lab import describe_server
 from knowngood.errors import UsageError
 from knowngood.faces.show import json_option, present
 from knowngood.faces.views import FilesView

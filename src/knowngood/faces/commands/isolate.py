@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from knowngood.app import Lab, read_experiments
+from knowngood.app.lab import Lab
+from knowngood.app.without_lab import read_experiments
 from knowngood.errors import UsageError
 from knowngood.faces.isolation import OutlineView, isolation_view
 from knowngood.faces.show import json_option, lab_option, open_lab, present

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from knowngood.app import Lab
+from knowngood.app.lab import Lab
 from knowngood.config.space import LineUp, read_budget, read_line_up
 from knowngood.errors import UsageError
 from knowngood.faces.races import RacePlanView, RaceView, race_view

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from knowngood.app import Lab, read_experiments
+from knowngood.app.lab import Lab
+from knowngood.app.without_lab import read_experiments
 from knowngood.errors import KnowngoodError
 from knowngood.faces.cli import worst
 from knowngood.faces.show import json_option, lab_option, open_lab, present

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from knowngood import __version__
-from knowngood.app import Lab, Status
+from knowngood.app.lab import Lab, Status
 from knowngood.errors import KnowngoodError, UsageError
 from knowngood.faces.report.contents import Contents, HostState
 from knowngood.faces.report.curves import Distributions, read_distributions

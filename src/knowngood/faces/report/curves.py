@@ -67,7 +67,9 @@ def read_distributions(trial: Trial, artifacts: Artifacts, workload: Workload) -
     itl: dict[Arm, list[float]] = {"baseline": [], "candidate": []}
     passes = missing = 0
     for launch in trial.launches:
-        digests = [run.samples for run in launch.runs if run.workload == workload.name and run.samples]
+        # What another's client wrote is kept, too, but holds no samples of ours.
+        own = [run for run in launch.runs if run.workload == workload.name and not run.client]
+        digests = [run.samples for run in own if run.samples]
         for digest in digests if counted(trial, launch) else ():
             try:
                 requests = read_samples(artifacts.path(digest)).requests

@@ -1,6 +1,6 @@
 """One drawing of everything a lab tried, as an SVG file of its own: for a README, a chat, a slide."""
 
-from knowngood.app import Lab
+from knowngood.app.lab import Lab
 from knowngood.config.lab import LabConfig
 from knowngood.faces.report import waterfall
 from knowngood.faces.report.chips import SIGNS

@@ -1,7 +1,4 @@
-"""The use cases, and the one place where rooms are put together.
-
-Every face calls these; they return values and raise ``KnowngoodError``.
-"""
+"""A lab and what can be done with it. Every face calls this; it returns values and raises ``KnowngoodError``."""
 
 import difflib
 import os
@@ -13,22 +10,20 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
+from knowngood.app.tools import Quiet, open_examiner, open_host, open_load
 from knowngood.config.experiment import load_experiment
 from knowngood.config.lab import LabConfig, better_direction, find_lab, load_lab
 from knowngood.config.rules import lab_rules
-from knowngood.config.values import seconds
 from knowngood.errors import NotFound, UsageError
-from knowngood.flow.bench import Bench, Examiner, Memory, Reporter, Site
+from knowngood.flow.bench import Bench, Memory, Reporter, Site
 from knowngood.flow.preflight import left_over, require_known_good
-from knowngood.hosts.local import LocalHost
 from knowngood.model.baseline import Baseline
-from knowngood.model.diagnosis import Diagnosis, LogRule
 from knowngood.model.events import Purpose
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Kind
 from knowngood.model.launch import LaunchSpec
-from knowngood.plugins import engine_names, load_engine
-from knowngood.ports import Host, Load
+from knowngood.plugins import load_engine
+from knowngood.ports import Host
 from knowngood.reason.fold import Isolation, LabState, RaceRun, Trial
 from knowngood.reason.items import Grain
 from knowngood.stores.artifacts import ArtifactFolder
@@ -42,13 +37,10 @@ if TYPE_CHECKING:  # a quick command must not wait for what it does not use
     from knowngood.flow.isolate import Outline
     from knowngood.flow.preview import Preview
     from knowngood.model.race import Point
-    from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
-    from knowngood.reason.steptime.explain import Explanation
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
-SHORTEST_TTL_S = 1.0
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -394,177 +386,3 @@ class Lab:
             os.execvpe(spec.argv[0], spec.argv, env)  # noqa: S606  (an argv list, no shell)
         except OSError as error:
             raise UsageError(f"{spec.argv[0]} cannot be started: {error.strerror}", hint="knowngood doctor") from error
-
-
-class Quiet:
-    """A reporter that shows nothing."""
-
-    def begin(self, title: str, *, expected_s: float) -> None:
-        """Show nothing."""
-
-    def advance(self, step: str, share: float) -> None:
-        """Show nothing."""
-
-    def note(self, text: str) -> None:
-        """Show nothing."""
-
-
-def open_host(config: LabConfig) -> Host:
-    """The lab's host; one that is far away is reached when it is first asked for something.
-
-    Raises:
-        UsageError: The address is none, or the lease too short.
-    """
-    table = config.host
-    ttl_s = seconds(config.lease.ttl, where="[lease] ttl")
-    if ttl_s < SHORTEST_TTL_S:
-        raise UsageError(f"[lease] ttl is {config.lease.ttl}", hint=f"at least {SHORTEST_TTL_S:g}s, such as 2m")
-    if table.is_local:
-        return LocalHost(ttl_s=ttl_s)
-    scheme, _, name = table.address.partition("://")
-    # A name with a dash in front would be taken for an option.
-    if table.address != "local" and (scheme != "ssh" or not name or name.startswith("-")):
-        raise UsageError(f"[host] address is {table.address!r}", hint='"local", or "ssh://NAME" as in `ssh NAME`')
-    from knowngood.hosts.ssh import SshHost  # noqa: PLC0415
-
-    return SshHost(name, prefix=table.through, python=table.python, sudo=table.sudo, ttl_s=ttl_s)
-
-
-def open_load(config: LabConfig, host: Host) -> Load:
-    """The benchmark client that fits the engine."""
-    if config.server.metrics_file and not config.host.is_local:
-        hint = "take it away, and have the program print the metrics as its last line"
-        raise UsageError("[server] metrics_file is a file of this machine, and the host is another", hint=hint)
-    if config.server.engine == "command":
-        from knowngood.loads.program import Program  # noqa: PLC0415
-
-        return Program(metrics_file=config.server.metrics_file)
-    from knowngood.loads.client import Client  # noqa: PLC0415
-
-    return Client(lead=host.lead if config.host.load_from == "host" else None, python=config.host.python)
-
-
-def open_examiner(config: LabConfig) -> Examiner:
-    """Who asks for greedy answers, in the dialect of the engine."""
-    from knowngood.loads.examiner import Questioner  # noqa: PLC0415
-
-    return Questioner("llamacpp" if config.server.engine == "llamacpp" else "openai")
-
-
-def read_experiments(paths: Sequence[Path]) -> tuple[Hypothesis, ...]:
-    """Read experiment files in the order given.
-
-    Raises:
-        UsageError: One of them is missing or wrong: nothing is started then.
-    """
-    if not paths:
-        raise UsageError("no experiment file was named", hint="knowngood try experiments/NAME.toml")
-    return tuple(load_experiment(path) for path in paths)
-
-
-def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
-    """Fetch the demo's model and write its lab.
-
-    Args:
-        folder: Where to.
-        quick: Whether shorter runs and less evidence will do.
-
-    Returns:
-        The experiment files, in the order in which they tell a story.
-
-    Raises:
-        HostError: The model cannot be fetched, or the folder cannot be written.
-        UsageError: There is a lab already.
-    """
-    from knowngood.demo.lab import write_lab  # noqa: PLC0415
-    from knowngood.demo.model import fetch_model, wrong_vocabulary_draft  # noqa: PLC0415
-    from knowngood.demo.size import slowness  # noqa: PLC0415
-
-    model = fetch_model()
-    draft = wrong_vocabulary_draft(model)
-    return write_lab(folder, model=model, draft=draft, quick=quick, slowness=slowness())
-
-
-def explain_step(
-    facts_file: Path | None,
-    files: Sequence[Path],
-    *,
-    settings: Sequence[str] = (),
-    what_if: Sequence[str] = (),
-    lab: Lab | None = None,
-    trial: str = "",
-) -> "tuple[Facts, Explanation]":
-    """Say where a step's time goes; starts nothing, and needs no lab but for ``trial``.
-
-    Args:
-        facts_file: Numbers that are known, as TOML.
-        files: Traces, logs and tables of other tools, found out by what stands in them.
-        settings: ``TABLE.KEY=VALUE`` over the facts file.
-        what_if: ``KEY=VALUE`` to suppose.
-        lab: Lab of the trial.
-        trial: Its id, or its hypothesis's name.
-
-    Raises:
-        UsageError: A file or a number is wrong.
-    """
-    from knowngood.readers.explaining import explain_files  # noqa: PLC0415
-    from knowngood.reason.steptime.trial import arms_of  # noqa: PLC0415
-
-    arms = None
-    if lab is not None and trial:
-        aliases, concurrency = load_engine(lab.config.server.engine).aliases, lab.config.workloads[0].concurrency
-        arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
-    logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
-    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)
-
-
-def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:
-    """Text of a lab file for a server.
-
-    Args:
-        words: Its launch command.
-        pid: Or its process id, if it runs already; it is left alone.
-        engine: Name of its engine; empty guesses by the command.
-
-    Returns:
-        The text, and what a reader must know of it.
-
-    Raises:
-        UsageError: There is neither a command nor such a process, or there is no such engine.
-    """
-    from knowngood.flow.adopt import adopt, lab_text, launch_of  # noqa: PLC0415
-
-    if engine:
-        load_engine(engine)
-    launch, notes = launch_of(words) if pid is None else adopt(pid)
-    return lab_text(launch, engine=engine), notes
-
-
-def diagnose_log(log: Path | str, *, engine: str = "", near: Path | None = None) -> Diagnosis:
-    """Read the root cause out of a log; needs no lab.
-
-    Args:
-        log: Path of the log (``-`` is standard input, gzip is unpacked), or its text if that has more than one line.
-        engine: Whose log it is; empty tries all rules.
-        near: If this directory lies in a lab, the lab's own rule files are used, too.
-
-    Raises:
-        UsageError: The file cannot be read, there is no such engine, or a rule file of the lab is wrong.
-    """
-    from knowngood.flow.logs import read_blocks  # noqa: PLC0415
-    from knowngood.reason.diagnose import diagnose  # noqa: PLC0415
-
-    names = (engine,) if engine else engine_names()
-    own = lab_rules_near(near) if near is not None else ()
-    rules = {rule.id: rule for rule in (*own, *(rule for name in names for rule in load_engine(name).rules))}
-    is_text = isinstance(log, str) and "\n" in log
-    return diagnose((str(log).encode(),) if is_text else read_blocks(log), tuple(rules.values()))
-
-
-def lab_rules_near(folder: Path) -> tuple[LogRule, ...]:
-    """Rule files of the lab that a directory lies in; none if it lies in none."""
-    try:
-        root = find_lab(folder)
-    except UsageError:
-        return ()
-    return lab_rules(root)
