@@ -9,8 +9,9 @@ import click
 import msgspec
 
 from knowngood import errors
-from knowngood.config import experiment, lab
+from knowngood.config import experiment, lab, space
 from knowngood.faces.cli import COMMANDS, cli
+from knowngood.model.steptime import Facts
 from knowngood.model.workload import Lengths, Slo, Workload
 
 HERE = Path(__file__).parent / "reference"
@@ -35,7 +36,7 @@ def cli_page() -> str:
         lines += [f"\n## knowngood {name}\n", f"{command.help}\n", "```", command.get_usage(context), "```\n"]
         lines += ["| option | meaning |", "| --- | --- |"]
         lines += [f"| `{flags}` | {text} |" for flags, text in options(command, context)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 EXITS = {
@@ -74,22 +75,38 @@ def files_page() -> str:
         "[lease]": lab.LeaseTable,
     }
     for title, struct in tables.items():
-        lines += [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |"]
-        meanings = attributes(struct)
-        lines += [
-            f"| `{field.name}` | {default(field)} | {meanings.get(field.name, '')} |"
-            for field in msgspec.structs.fields(struct)
-        ]
-        lines.append("")
+        lines += keys(title, struct)
     lines.append(GUARDS)
     lines += ["## Experiment files\n", EXPERIMENT]
     lines += ["| kind | further keys |", "| --- | --- |"]
     lines += [
-        f"| `{kind}` | {', '.join(f'`{key}`' for key in keys)} |" for kind, keys in experiment.CHANGE_KEYS.items()
+        f"| `{kind}` | {', '.join(f'`{key}`' for key in others)} |" for kind, others in experiment.CHANGE_KEYS.items()
     ]
-    return "\n".join(lines) + "\n"
+    lines += ["", FACTS]
+    for field in msgspec.structs.fields(Facts):
+        lines += [f"### [{field.name}]\n", "| key | default | meaning |", "| --- | --- | --- |"]
+        meanings = attributes(field.type)
+        lines += [
+            f"| `{one.name}` | {default(one)} | {meanings.get(one.name, '')} |"
+            for one in msgspec.structs.fields(field.type)
+        ]
+        lines.append("")
+    lines += ["\n## Space files\n", SPACE, *keys("At the top", space.SpaceTable), *keys("[[knob]]", space.KnobTable)]
+    return "\n".join(lines).rstrip() + "\n"
 
 
+def keys(title: str, struct: type[Any]) -> list[str]:
+    """One table of keys."""
+    meanings = attributes(struct)
+    rows = [
+        f"| `{field.name}` | {default(field)} | {meanings.get(field.name, '')} |"
+        for field in msgspec.structs.fields(struct)
+    ]
+    return [f"### {title}\n", "| key | default | meaning |", "| --- | --- | --- |", *rows, ""]
+
+
+SPACE = """One file is one space: knobs that are varied together ([how to race](../how-to/race.md)).
+"""
 GUARDS = """### [guards]
 
 Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` to an absolute rate, such as `0`;
@@ -98,11 +115,17 @@ Metric to the largest loss allowed, such as `ttft_p99_ms = "+5%"`; `error_rate` 
 `"off"`.
 [What each guard does](../explanation/guards.md).
 """
+FACTS = """## Facts of a step
+
+What `knowngood explain facts.toml` reads, and what `--set TABLE.KEY=VALUE` sets. Every key is optional;
+`[model] config` names a model's `config.json` (Hugging Face), and what stands beside it overrides it.
+"""
 EXPERIMENT = """One file is one hypothesis: `name` (default: the file's stem), `claim`, `because`,
 `predicts = { metric = "itl_p50_ms", change = ["-60%", "-30%"] }`,
 `proves = { log = "REGEX" }` or `{ metric = "NAME", above = 0 }` ([what shows that the change was
 reached](../explanation/effects.md#the-new-code-was-reached)), `requires`, `after` (names that must be decided first)
-and a list of `[[change]]` tables, applied all together or not at all. Each names its kind
+and a list of `[[change]]` tables, applied all together or not at all. Any may name a `group`, which
+[`isolate`](../how-to/isolate.md) never parts. Each names its kind
 ([pins and settings](../how-to/pins-and-settings.md)):
 """
 
@@ -144,7 +167,7 @@ def errors_page() -> str:
         if issubclass(kind, errors.KnowngoodError):
             text = inspect.cleandoc(kind.__doc__ or "").splitlines()[0].replace("``", "`")
             lines.append(f"| `{name}` | {kind.exit_status} | {text} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":

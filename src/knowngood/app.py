@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from knowngood.config.experiment import load_experiment
-from knowngood.config.lab import LabConfig, find_lab, load_lab
+from knowngood.config.lab import LabConfig, better_direction, find_lab, load_lab
 from knowngood.config.rules import lab_rules
 from knowngood.config.values import seconds
 from knowngood.errors import NotFound, UsageError
@@ -25,18 +25,26 @@ from knowngood.model.baseline import Baseline
 from knowngood.model.diagnosis import Diagnosis, LogRule
 from knowngood.model.events import Purpose
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.isolation import Kind
 from knowngood.model.launch import LaunchSpec
 from knowngood.plugins import engine_names, load_engine
 from knowngood.ports import Host, Load
-from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.fold import Isolation, LabState, RaceRun, Trial
+from knowngood.reason.items import Grain
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
 if TYPE_CHECKING:  # a quick command must not wait for what it does not use
+    from knowngood.config.space import LineUp
     from knowngood.flow.capture import Captured
     from knowngood.flow.doctor import Examination
+    from knowngood.flow.field import RacePreview
+    from knowngood.flow.isolate import Outline
     from knowngood.flow.preview import Preview
+    from knowngood.model.race import Point
+    from knowngood.model.steptime import Facts
     from knowngood.reason.rank import Ranked
+    from knowngood.reason.steptime.explain import Explanation
 
 STATE_FOLDER = ".knowngood"
 EXPERIMENTS = "experiments"
@@ -156,6 +164,53 @@ class Lab:
 
         table = self.config.verdict
         return due_check(self.state, self_test_every=table.self_test_every, champion_every=table.champion_every)
+
+    def plan_isolation(
+        self, hypothesis: Hypothesis, *, kind: Kind | None = None, grain: Grain | None = None
+    ) -> "Outline":
+        """Take a change set apart and say what finding its culprits costs; see ``flow.isolate.plan_isolation``."""
+        from knowngood.flow.isolate import plan_isolation  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return plan_isolation(self.bench(), hypothesis, kind=kind, grain=grain)
+
+    def isolate(self, outline: "Outline", *, confirm: bool = True) -> Isolation:
+        """Find the culprits of a change set; see ``flow.isolate.isolate``."""
+        from knowngood.flow.isolate import isolate  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return isolate(self.bench(), outline, confirm=confirm)
+
+    def write_experiment(self, hypothesis: Hypothesis, path: Path) -> tuple[Path, ...]:
+        """Write a hypothesis as a new experiment file, with the files that it names; returns all of them.
+
+        Raises:
+            UsageError: One stands there already, or cannot be written.
+        """
+        from knowngood.config.writing import experiment_files  # noqa: PLC0415
+        from knowngood.flow.files import write_new_files  # noqa: PLC0415
+
+        return write_new_files(path.parent, experiment_files(hypothesis, path.stem))
+
+    def race(
+        self, line_up: "LineUp", *, metrics: tuple[str, str] | None = None, profile: str = ""
+    ) -> tuple[RaceRun, Trial | None]:
+        """Race candidates, then try the winner; see ``flow.race.run_race``."""
+        from knowngood.flow.race import run_race  # noqa: PLC0415  (numpy, only where something is measured)
+
+        return run_race(self.bench(), line_up, metrics=metrics, profile=profile)
+
+    def preview_race(self, line_up: "LineUp", *, profile: str = "") -> "RacePreview":
+        """Say what a race would do and cost; see ``flow.field.preview_race``."""
+        from knowngood.flow.field import preview_race  # noqa: PLC0415
+
+        return preview_race(self.bench(), line_up, profile=profile)
+
+    def pareto(self, race: RaceRun, metrics: tuple[str, str] | None = None) -> "tuple[Point, ...]":
+        """Place everything that was raced in two metrics; see ``reason.pareto.pareto``."""
+        from knowngood.reason.pareto import pareto  # noqa: PLC0415
+
+        x, y = metrics or race.metrics
+        lower = (better_direction(x) == "lower", better_direction(y) == "lower")
+        return pareto(race.launches, (x, y), workload=self.config.workloads[0].name, lower_is_better=lower)
 
     def status(self) -> Status:
         """Say whether the host is at known-good. Starts nothing and changes nothing."""
@@ -428,6 +483,39 @@ def make_demo_lab(folder: Path, *, quick: bool) -> tuple[Path, ...]:
     model = fetch_model()
     draft = wrong_vocabulary_draft(model)
     return write_lab(folder, model=model, draft=draft, quick=quick, slowness=slowness())
+
+
+def explain_step(
+    facts_file: Path | None,
+    files: Sequence[Path],
+    *,
+    settings: Sequence[str] = (),
+    what_if: Sequence[str] = (),
+    lab: Lab | None = None,
+    trial: str = "",
+) -> "tuple[Facts, Explanation]":
+    """Say where a step's time goes; starts nothing, and needs no lab but for ``trial``.
+
+    Args:
+        facts_file: Numbers that are known, as TOML.
+        files: Traces, logs and tables of other tools, found out by what stands in them.
+        settings: ``TABLE.KEY=VALUE`` over the facts file.
+        what_if: ``KEY=VALUE`` to suppose.
+        lab: Lab of the trial.
+        trial: Its id, or its hypothesis's name.
+
+    Raises:
+        UsageError: A file or a number is wrong.
+    """
+    from knowngood.readers.explaining import explain_files  # noqa: PLC0415
+    from knowngood.reason.steptime.trial import arms_of  # noqa: PLC0415
+
+    arms = None
+    if lab is not None and trial:
+        aliases, concurrency = load_engine(lab.config.server.engine).aliases, lab.config.workloads[0].concurrency
+        arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
+    logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
+    return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)
 
 
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:

@@ -25,7 +25,8 @@ from knowngood.model.change import Change, File, Flag
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.launch import LaunchSpec
 from knowngood.ports import Inside, Observed
-from knowngood.reason.diagnose import blame, diagnose
+from knowngood.reason.blame import blame
+from knowngood.reason.diagnose import diagnose
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 pytest.importorskip("xllamacpp")
@@ -118,8 +119,7 @@ def failing(*words: str, log: Path) -> Diagnosis:
         assert server.process.wait(timeout=READY_S) == 1, log.read_text()
     finally:
         server.process.kill()
-    with log.open() as lines:
-        return diagnose(lines, LlamaCpp().rules)
+    return diagnose([log.read_bytes()], LlamaCpp().rules)
 
 
 def test_it_serves_and_ends_when_asked(model: Path, tmp_path: Path) -> None:
@@ -165,9 +165,10 @@ def test_a_lookup_cache_is_read(model: Path, tmp_path: Path) -> None:
 
 def test_a_quantised_v_cache_without_flash_attention_is_a_dead_end(model: Path, tmp_path: Path) -> None:
     found = failing("-m", str(model), "-c", "512", "-ctv", "q8_0", "-fa", "off", log=tmp_path / "log")
-    assert (found.cause, found.hard) == ("incompatible_features", True)
     changes = (Flag(flag="--cache-type-v", value="q8_0"), Flag(flag="--flash-attn", value="off"))
-    assert blame(found, changes).member == "flag --cache-type-v q8_0 and flag --flash-attn off"
+    blamed = blame(found, changes, aliases=LlamaCpp().aliases)
+    assert (blamed.cause, blamed.hard) == ("incompatible_features", True)
+    assert blamed.member == "flag --cache-type-v q8_0 and flag --flash-attn off"
 
 
 def test_a_model_that_is_missing_or_cut_off_is_told(model: Path, tmp_path: Path) -> None:
@@ -187,7 +188,7 @@ def test_a_taken_port_is_told(model: Path, tmp_path: Path) -> None:
         argv = [sys.executable, "-m", MODULE, *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=READY_S, check=False, cwd=tmp_path)
     assert done.returncode == 1
-    assert diagnose(done.stderr.splitlines(), LlamaCpp().rules).cause == "network_port_or_interface"
+    assert diagnose([done.stderr.encode()], LlamaCpp().rules).cause == "network_port_or_interface"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +205,7 @@ def test_flags_are_refused_as_llama_server_does(words: tuple[str, ...], said: st
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert said in done.stderr
-    assert diagnose(done.stderr.splitlines(), LlamaCpp().rules).cause == "bad_flag_or_env"
+    assert diagnose([done.stderr.encode()], LlamaCpp().rules).cause == "bad_flag_or_env"
 
 
 def test_every_spelling_is_one_of_llama_servers() -> None:

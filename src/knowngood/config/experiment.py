@@ -1,7 +1,7 @@
 """An experiment file becomes a hypothesis."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +19,8 @@ CHANGE_KEYS: dict[str, tuple[str, ...]] = {
     "pin": ("deps",),
     "setting": ("value", "read", "write"),
 }
+GROUP = "group"
+"""Key of any change: those of one name are of no use without each other."""
 PINNED = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?(?:\[[A-Za-z0-9._,-]+\])?==[^*,;\s]+")
 
 
@@ -44,13 +46,31 @@ def load_experiment(path: Path) -> Hypothesis:
             members=tuple(
                 read_change(table, folder=path.parent, where=f"{path} [[change]] number {number + 1}")
                 for number, table in enumerate(tables)
-            )
+            ),
+            groups=read_groups(tables, where=f"{path} [[change]]"),
         ),
         predicts=read_prediction(doc["predicts"], where=f"{path} predicts") if "predicts" in doc else None,
         proves=read_sign(doc["proves"], where=f"{path} proves") if "proves" in doc else None,
         requires=convert(doc.get("requires", []), tuple[str, ...], where=f"{path} requires"),
         after=convert(doc.get("after", []), tuple[str, ...], where=f"{path} after"),
     )
+
+
+def read_groups(tables: Sequence[Mapping[str, Any]], *, where: str) -> tuple[tuple[int, ...], ...]:
+    """Indices of the changes that share a ``group``, in the order in which the groups begin.
+
+    Raises:
+        UsageError: The name of a group is no text, or empty.
+    """
+    groups: dict[str, list[int]] = {}
+    for number, table in enumerate(tables):
+        name = table.get(GROUP)
+        if name is None:
+            continue
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"{where} number {number + 1}: group is {name!r}", hint='a name, such as group = "cache"')
+        groups.setdefault(name, []).append(number)
+    return tuple(tuple(members) for members in groups.values() if len(members) > 1)
 
 
 def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change:
@@ -62,12 +82,13 @@ def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change
     kinds = [kind for kind in CHANGE_KEYS if kind in table]
     if len(kinds) != 1:
         known = ", ".join(CHANGE_KEYS)
-        unknown = next((key for key in table if key not in CHANGE_KEYS), "")
+        unknown = next((key for key in table if key not in (*CHANGE_KEYS, GROUP)), "")
         raise UsageError(
             f"{where} names {len(kinds) or 'no'} kind of change: {dict(table)}", hint=nearest(unknown, known)
         )
     kind = kinds[0]
-    check_keys(table, {kind, *CHANGE_KEYS[kind]}, where=where)
+    check_keys(table, {kind, GROUP, *CHANGE_KEYS[kind]}, where=where)
+    table = omit(table, GROUP)
     for key in ("find", "replace", "root", "from"):
         if key in CHANGE_KEYS[kind] and not isinstance(table.get(key), str):
             raise UsageError(f"{where} ({kind}) has no {key}", hint=f"a {kind} needs {', '.join(CHANGE_KEYS[kind])}")

@@ -18,6 +18,8 @@ COMMANDS = {
     "baseline": "Launch the known-good server, measure it against itself, record it.",
     "try": "Test each experiment file: keep it if it is proven better, else revert.",
     "check": "Have the engine check itself: an A/A trial, or all keeps against the original.",
+    "isolate": "Which member of a change set did it: launch parts of it until that is known.",
+    "race": "Find the best of many experiment files, or of a knob space, then try it.",
     "status": "Is the host at known-good?",
     "recover": "Bring the host back to known-good after a crash.",
     "undo": "Take the last keep back.",
@@ -28,6 +30,7 @@ COMMANDS = {
     "report": "Everything in one HTML file.",
     "export": "The known-good as script, systemd unit or compose file, plus a patch.",
     "serve": "Start the known-good server in the foreground.",
+    "explain": "Where a step's milliseconds go, and what to try next; needs no lab.",
     "diagnose": "Root cause of a server's log; needs no lab.",
 }
 SEVERITY = (3, 5, 2, 1, 4, 0)

@@ -11,6 +11,7 @@ from knowngood.app import Lab
 from knowngood.faces.views import View
 
 F = TypeVar("F", bound=Callable[..., Any])
+V = TypeVar("V", bound=View)
 
 
 def json_option(command: F) -> F:
@@ -29,8 +30,14 @@ def lab_option(command: F) -> F:
     )(command)
 
 
-def present(view: View, *, as_json: bool) -> None:
-    """Print a view to stdout: text for people, exactly one JSON object for programs."""
+def present(view: V, *, as_json: bool, text: Callable[[V], str] | None = None) -> None:
+    """Print a view to stdout: text for people, exactly one JSON object for programs.
+
+    Args:
+        view: What to show.
+        as_json: Whether a program reads it.
+        text: How people read it; by default as ``text.render`` has it, which knows all small views.
+    """
     if as_json:
         import msgspec  # noqa: PLC0415
 
@@ -38,7 +45,7 @@ def present(view: View, *, as_json: bool) -> None:
     else:
         from knowngood.faces.text import render  # noqa: PLC0415
 
-        click.echo(render(view))
+        click.echo(text(view) if text else render(view))
 
 
 def open_lab(folder: Path | None, *, progress: bool = False) -> Lab:

@@ -1,10 +1,12 @@
 """Views as text for people: plain lines, aligned columns, colour where the terminal has it."""
 
 import math
-from collections.abc import Sequence
 
 import click
 
+from knowngood.faces.isolation import IsolationView, OutlineView
+from knowngood.faces.layout import columns, percent
+from knowngood.faces.races import RacePlanView, RaceView, plan_text, race_text
 from knowngood.faces.views import (
     BaselineView,
     CaptureView,
@@ -23,6 +25,7 @@ from knowngood.faces.views import (
     View,
 )
 from knowngood.model.diagnosis import Diagnosis
+from knowngood.model.isolation import Culprit
 from knowngood.model.verdict import Verdict
 
 COLOURS = {
@@ -66,6 +69,14 @@ def render(view: View) -> str:
             return doctor(view)
         case CaptureView():
             return capture(view)
+        case IsolationView():
+            return isolation(view)
+        case OutlineView():
+            return outline(view)
+        case RaceView():
+            return race_text(view, "  ".join(cell for cell in headline(view.trial) if cell) if view.trial else "")
+        case RacePlanView():
+            return plan_text(view)
         case _:
             return view.message
 
@@ -73,28 +84,6 @@ def render(view: View) -> str:
 def paint(word: str) -> str:
     """A verdict's word in its colour."""
     return click.style(word, fg=COLOURS.get(word), bold=True)
-
-
-def percent(value: float | None) -> str:
-    """A ratio minus one as a signed percentage; a dash for None."""
-    if value is None:
-        return "–"
-    if value >= 1:
-        return f"×{1 + value:.2f}"
-    return f"{value:+.1%}"
-
-
-def columns(rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
-    """Rows as aligned columns; the last column is ragged."""
-    if not rows:
-        return ""
-    plain = [[click.unstyle(cell) for cell in row] for row in rows]
-    widths = [max(len(row[at]) for row in plain) for at in range(len(rows[0]))]
-    lines: list[str] = []
-    for row, bare in zip(rows, plain, strict=True):
-        cells = [cell + " " * (width - len(naked)) for cell, naked, width in zip(row, bare, widths, strict=True)]
-        lines.append((indent + "  ".join(cells)).rstrip())
-    return "\n".join(lines)
 
 
 def effect(verdict: Verdict) -> str:
@@ -144,6 +133,7 @@ def tries(view: TriesView) -> str:
     lines += [f"{one.id}: {one.verdict.why}" for one in view.trials if one.verdict is not None]
     for one in view.trials:
         lines += [f"{one.id}: {line}" for line in guilt(one.diagnosis)] if one.diagnosis is not None else []
+    lines += [f"which member did it: {one.next}" for one in view.trials if one.next]
     lines += [click.style("not tried: ", fg="red") + error for error in view.errors]
     lines += [f"{one.id} {one.name}: {one.verdict.why}" for one in view.checks if one.verdict is not None]
     lines += [alarm(one) for one in view.alarms]
@@ -166,6 +156,7 @@ def trial(view: TrialView) -> str:
         lines.append(f"  {found.line.strip()}")
         lines += [f"remedy: {found.remedy}"] if found.remedy else []
         lines += guilt(found)
+    lines += [f"which member did it: {view.next}"] if view.next else []
     lines += [f"proof: {proof.member}: {proof.evidence}" for proof in view.proofs]
     if view.answers is not None:
         seen = view.answers
@@ -330,3 +321,67 @@ def doctor(view: DoctorView) -> str:
         lines.append("what can be detected: unknown before `knowngood baseline`")
     lines += [click.style("problem: ", fg="red") + problem for problem in view.problems]
     return "\n".join(line for line in lines if line)
+
+
+def isolation(view: IsolationView) -> str:
+    """Which member of a change set did it."""
+    state = f"{len(view.culprits)} of {len(view.items)} items left out" if view.done else "not finished"
+    lines = [f"{view.id}  {view.name}  {state} after {len(view.launches)} launches"]
+    lines += [blamed(one) for one in view.culprits]
+    if view.done and not view.culprits:
+        lines.append("the whole set runs: nothing is to be left out")
+    lines += [f"survives: {member}" for member in view.survivors if view.culprits]
+    rows = [
+        (
+            str(row.index + 1),
+            f"items {', '.join(str(item + 1) for item in row.items) or 'none'}",
+            row.outcome + ("" if row.counted else " (does not count)"),
+            row.why if row.value is None else f"{row.value:.4g}",
+        )
+        for row in view.launches
+    ]
+    named = [(f"item {number}", " + ".join(names)) for number, names in enumerate(view.items, 1)]
+    lines += [columns(named, indent="  "), columns(rows, indent="  ")]
+    lines += ["survivors against the baseline:", trial(view.trial)] if view.trial else []
+    lines += view.files
+    lines += [f"next: {view.next}"] if view.next else []
+    return "\n".join(line for line in lines if line)
+
+
+def blamed(one: Culprit) -> str:
+    """A culprit in one line."""
+    name = " + ".join(one.members)
+    if one.estimate is not None:
+        word = "hurts" if one.high is not None and one.high < 0 else "adds nothing that could be seen"
+        return f"{click.style('left out', fg='yellow', bold=True)}: {name} {word}: {effect_of(one)}"
+    if one.beside:
+        return (
+            f"{click.style('culprits', fg='red', bold=True)}: {name} together with {' + '.join(one.beside)}: {one.why}"
+        )
+    head = click.style("culprit", fg="red", bold=True) if one.alone else click.style("left out", fg="yellow", bold=True)
+    return f"{head}: {name} {'fails alone' if one.alone else 'fails with the rest'}: {one.why}"
+
+
+def effect_of(one: Culprit) -> str:
+    """What a culprit would add to the survivors."""
+    return f"{percent(one.estimate)} [{percent(one.low)}, {percent(one.high)}]"
+
+
+def outline(view: OutlineView) -> str:
+    """What an isolation would do and cost."""
+    what = "prevents the start" if view.kind == "failure" else "helps and which hurts"
+    lines = [f"{view.name}: which of {len(view.items)} items {what}"]
+    lines.append(columns([(f"item {at}", " + ".join(names)) for at, names in enumerate(view.items, 1)], indent="  "))
+    if view.kind == "failure":
+        lines.append(
+            f"about {view.expected_launches:.0f} launches if one is the culprit, {view.worst_launches} if two are"
+        )
+    else:
+        lines.append(f"{view.worst_launches} launches")
+    lines.append(f"about {view.expected_min:.0f} to {view.worst_min:.0f} min")
+    if not math.isnan(view.trial_worst_min):
+        lines.append(
+            f"then a trial of what survives: about {view.trial_expected_min:.0f} min if it changes nothing, "
+            f"at most {view.trial_worst_min:.0f} min"
+        )
+    return "\n".join(lines)

@@ -19,6 +19,7 @@ from knowngood.model.verdict import Verdict
 from knowngood.reason.fold import LabState, Trial
 from knowngood.reason.load import foreign_cores
 from knowngood.reason.rank import Ranked
+from knowngood.reason.suspicion import worth_isolating
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, tag_field="schema", tag="knowngood/message/1"):
@@ -52,7 +53,7 @@ class LaunchRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
-    """One trial with its evidence."""
+    """One trial with its evidence; ``next`` is the command that finds out which member did it, if that is asked."""
 
     id: str
     name: str
@@ -69,6 +70,7 @@ class TrialView(View, frozen=True, kw_only=True, tag="knowngood/trial/1"):
     answers: AnswerCheck | None
     diagnosis: Diagnosis | None
     accuracy: AccuracyCheck | None = None
+    next: str = ""
 
 
 class TriesView(View, frozen=True, kw_only=True, tag="knowngood/tries/1"):
@@ -304,6 +306,7 @@ def trial_view(trial: Trial) -> TrialView:
         answers=trial.answers,
         diagnosis=trial.diagnosis,
         accuracy=trial.accuracy,
+        next=f"knowngood isolate {trial.id}" if worth_isolating(trial) else "",
     )
 
 

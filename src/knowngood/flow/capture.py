@@ -11,6 +11,7 @@ from pathlib import Path
 from knowngood.config.experiment import load_experiment
 from knowngood.errors import Drift, KnowngoodError, NotFound, UsageError
 from knowngood.flow.bench import Site
+from knowngood.flow.files import write_new_files
 from knowngood.flow.managed import EXPERIMENTS, Changed, changed_files, known_bytes
 from knowngood.flow.preflight import capture_prefix, require_known_good
 from knowngood.model.files import FileEdit
@@ -158,20 +159,7 @@ def write_experiment(site: Site, captured: Captured) -> tuple[Path, ...]:
         UsageError: The folder cannot be written.
         Drift: It does not, because somebody edits right now.
     """
-    folder = site.config.root / EXPERIMENTS
-    written: list[Path] = []
-    try:
-        for place, content in captured.files.items():
-            path = folder / place
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            written.append(path)
-        sync_folders(written)
-    except OSError as error:
-        raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}", hint="make room") from error
+    written = write_new_files(site.config.root / EXPERIMENTS, captured.files)
     try:
         require_faithful(site, captured)
     except KnowngoodError:
@@ -179,16 +167,6 @@ def write_experiment(site: Site, captured: Captured) -> tuple[Path, ...]:
             path.unlink(missing_ok=True)
         raise
     return tuple(reversed(written))
-
-
-def sync_folders(paths: Sequence[Path]) -> None:
-    """Make the names of new files durable."""
-    for folder in {path.parent for path in paths} | {path.parent.parent for path in paths}:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def require_faithful(site: Site, captured: Captured) -> None:

@@ -38,7 +38,13 @@ from knowngood.reason.fold import Trial, resumable
 
 
 def run_trial(
-    bench: Bench, hypothesis: Hypothesis, *, profile: str = "", override: str = "", force: bool = False
+    bench: Bench,
+    hypothesis: Hypothesis,
+    *,
+    profile: str = "",
+    override: str = "",
+    force: bool = False,
+    leased: bool = False,
 ) -> Trial:
     """Test a hypothesis against the baseline.
 
@@ -48,6 +54,7 @@ def run_trial(
         profile: How much evidence is wanted; empty means what the lab file says.
         override: Reason for trying a known dead end all the same; stored.
         force: Try it even if the design cannot find the predicted effect.
+        leased: The caller holds the host's lease.
 
     Returns:
         The trial with its verdict. The host is at known-good, which after a keep includes the change set.
@@ -58,7 +65,8 @@ def run_trial(
         Quarantined: Earlier work was cut off.
         RevertFailed: The host could not be brought back; it is quarantined.
     """
-    with bench.host.lease(purpose=f"trial of {hypothesis.name} in {bench.config.root}"):
+    purpose = f"trial of {hypothesis.name} in {bench.config.root}"
+    with contextlib.nullcontext() if leased else bench.host.lease(purpose=purpose):
         require_known_good(bench)
         baseline = require_baseline(bench)
         require_no_drift(bench)

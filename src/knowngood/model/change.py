@@ -169,9 +169,15 @@ def set_flag(argv: Sequence[str], change: Flag, names: Sequence[str]) -> tuple[s
 
 
 class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
-    """Members that are applied all together or not at all."""
+    """Members that are applied all together or not at all.
+
+    Attributes:
+        members: The changes, in the order they build on each other.
+        groups: Indices of members that are of no use without each other: `isolate` never parts them.
+    """
 
     members: tuple[Change, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def edits(self) -> tuple[FileChange, ...]:
         """Return the members that alter files of the host: with the settings, all that ever has to be undone."""

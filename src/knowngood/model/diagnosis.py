@@ -1,6 +1,6 @@
 """Why a server did not start, died, or is not what was asked for."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Literal
 
@@ -221,11 +221,11 @@ class LogRule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The patterns of ``unless``."""
         return tuple(Pattern(text) for text in self.unless)
 
-    def may_find(self, shape: bytes) -> bool:
-        """Whether a line of this shape can be one that the rule is about (see ``model.pattern.shape_of``)."""
-        return any(pattern.may_stand(shape) for pattern in self.patterns)
-
     def finds(self, line: str) -> bool:
         """Whether a line is one that the rule is about."""
-        found = any(pattern.finds(line) for pattern in self.patterns)
-        return found and not any(pattern.finds(line) for pattern in self.exceptions)
+        return self.finds_by(self.patterns, line, line.lower())
+
+    def finds_by(self, patterns: Iterable[Pattern], line: str, lowered: str) -> bool:
+        """Whether a line is one that the rule is about, as some of its patterns say."""
+        found = any(pattern.finds(line, lowered) for pattern in patterns)
+        return found and not any(pattern.finds(line, lowered) for pattern in self.exceptions)

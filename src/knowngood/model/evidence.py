@@ -112,6 +112,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         log: Digest of the server's log.
         rss_mb: Resident memory of the server's process group, in MB: as its first measured window opened.
         packages: Digest over the Python packages that the server loads from; empty for none.
+        candidate: Name of the candidate, where there are many; empty for the baseline, and in a trial.
     """
 
     arm: Arm
@@ -126,6 +127,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     log: str = ""
     rss_mb: float = 0.0
     packages: str = ""
+    candidate: str = ""
 
     @property
     def acceptance_length(self) -> float | None:

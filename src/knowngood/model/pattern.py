@@ -51,6 +51,7 @@ class Pattern:
     def __init__(self, text: str) -> None:
         self.text = text
         self.pieces = tuple(piece for piece in text.split(STAR) if piece)
+        self.lowered = tuple(piece.lower() for piece in self.pieces)
         self.shapes = tuple(shape_of(piece.encode()) for piece in self.pieces)
         self.key = max(whole_words(text), key=lambda word: (word not in COMMON, len(word)), default="")
 
@@ -74,8 +75,14 @@ class Pattern:
             at += len(piece)
         return True
 
-    def finds(self, line: str) -> bool:
-        """Whether the pattern stands in a line."""
+    def finds(self, line: str, lowered: str) -> bool:
+        """Whether the pattern stands in a line; the line in small letters tells quickly that it does not."""
+        at = 0
+        for piece in self.lowered:
+            at = lowered.find(piece, at)
+            if at < 0:
+                return False
+            at += len(piece)
         return self.compiled.match(line) is not None
 
 

@@ -87,8 +87,15 @@ def uneven(launches: Sequence[LaunchRecord], conditions: Sequence[Condition]) ->
 
 def is_unlike(launch: LaunchRecord, others: Sequence[LaunchRecord], conditions: Sequence[Condition]) -> bool:
     """Whether a launch saw other conditions than the median of ``others``."""
+    return bool(unlike(launch, others, conditions))
+
+
+def unlike(launch: LaunchRecord, others: Sequence[LaunchRecord], conditions: Sequence[Condition]) -> str:
+    """Say in what a launch saw other conditions than the median of ``others``; empty if it did not."""
+    found: list[str] = []
     for each in conditions:
         known = [value for other in others if (value := each.value(other)) is not None]
-        if known and each.differs(each.value(launch), statistics.median(known)):
-            return True
-    return False
+        value = each.value(launch)
+        if known and each.differs(value, statistics.median(known)):
+            found.append(each.words.format(value))
+    return "; ".join(found)

@@ -17,20 +17,28 @@ NO_NEWLINE = b"\\ No newline at end of file"
 
 
 class Hunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One hunk: at line ``at`` (from 1), the lines ``old`` become ``new``, ends of line included."""
+    """One hunk: at line ``at`` (from 1), the lines ``old`` become ``new``, ends of line included.
+
+    ``lines`` is the hunk as it stands in the diff, its head first.
+    """
 
     at: int
     old: tuple[bytes, ...]
     new: tuple[bytes, ...]
+    lines: tuple[bytes, ...] = ()
 
 
 class FilePatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a unified diff does to one file; ``creates`` and ``deletes`` tell a /dev/null side."""
+    """What a unified diff does to one file; ``creates`` and ``deletes`` tell a /dev/null side.
+
+    ``lines`` is what stands in the diff before the first hunk, behind the file before.
+    """
 
     path: str
     hunks: tuple[Hunk, ...]
     creates: bool = False
     deletes: bool = False
+    lines: tuple[bytes, ...] = ()
 
 
 def touched(changes: Sequence[FileChange]) -> tuple[str, ...]:
@@ -137,7 +145,7 @@ def parse_diff(diff: bytes, *, name: str) -> tuple[FilePatch, ...]:
     """
     lines = split_lines(diff)
     parts: list[FilePatch] = []
-    at = 0
+    at = begun = 0
     while at < len(lines):
         line = lines[at]
         if line.startswith((b"rename ", b"copy ", b"GIT binary patch", b"Binary files ")):
@@ -146,10 +154,12 @@ def parse_diff(diff: bytes, *, name: str) -> tuple[FilePatch, ...]:
             )
         if line.startswith(b"--- ") and at + 1 < len(lines) and lines[at + 1].startswith(b"+++ "):
             old, new = header_path(line), header_path(lines[at + 1])
+            head = tuple(lines[begun : at + 2])
             hunks, at = parse_hunks(lines, at + 2, name=name)
+            begun = at
             creates, deletes = old == NO_FILE, new == NO_FILE
-            path = strip_prefix(old if deletes else new)
-            parts.append(FilePatch(path=safe(path, name=name), hunks=hunks, creates=creates, deletes=deletes))
+            path = safe(strip_prefix(old if deletes else new), name=name)
+            parts.append(FilePatch(path=path, hunks=hunks, creates=creates, deletes=deletes, lines=head))
         else:
             at += 1
     if not parts:
@@ -164,6 +174,7 @@ def parse_hunks(lines: Sequence[bytes], at: int, *, name: str) -> tuple[tuple[Hu
         old_start, old_count, new_count = int(head[1]), int(head[2] or 1), int(head[4] or 1)
         old: list[bytes] = []
         new: list[bytes] = []
+        begun = at
         at += 1
         while len(old) < old_count or len(new) < new_count:
             if at >= len(lines):
@@ -183,7 +194,8 @@ def parse_hunks(lines: Sequence[bytes], at: int, *, name: str) -> tuple[tuple[Hu
                 old.append(body)
             if sign != b"-":
                 new.append(body)
-        hunks.append(Hunk(at=old_start + (old_count == 0), old=tuple(old), new=tuple(new)))
+        start = old_start + (old_count == 0)
+        hunks.append(Hunk(at=start, old=tuple(old), new=tuple(new), lines=tuple(lines[begun:at])))
     if not hunks:
         raise Refused(f"{name}: a file header without a hunk", hint="the diff is damaged, or it is binary")
     return tuple(hunks), at

@@ -9,6 +9,7 @@ from knowngood.model.change import Change, ChangeSet, describe
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.finding import Finding, Sign
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.isolation import Culprit
 from knowngood.model.verdict import Verdict
 from knowngood.reason.blame import GUILTY, SURE
 
@@ -20,6 +21,8 @@ SIGNS: dict[str, Sign] = {
     "not_worthwhile": "no_effect",
     "undecided": "undecided",
 }
+
+REOPENS = "another version of the engine, or another model"
 
 
 def change_key(changes: ChangeSet) -> str:
@@ -64,6 +67,15 @@ def dead_end(findings: Sequence[Finding], changes: ChangeSet, facts: Mapping[str
     return None
 
 
+def dead_ends(findings: Sequence[Finding], facts: Mapping[str, str]) -> tuple[str, ...]:
+    """Keys of all change sets that are dead ends on a host; see ``dead_end``."""
+    return tuple(
+        finding.change_key
+        for finding in findings
+        if finding.sign == "impossible" and all(facts.get(name) == value for name, value in finding.scope.items())
+    )
+
+
 def learn(
     *,
     number: int,
@@ -95,7 +107,7 @@ def learn(
         claim=hypothesis.claim,
         sign="impossible" if is_dead else SIGNS[verdict.reason],
         change_key=change_key(hypothesis.changes),
-        scope={name: facts[name] for name in ("engine", "engine_version", "model") if name in facts},
+        scope=scope_of(facts),
         evidence=(trial,),
         quote=diagnosis.line if diagnosis else "",
         reopens=diagnosis.retest or REOPENS if diagnosis is not None and is_dead else "",
@@ -110,3 +122,49 @@ def guilty_members(changes: ChangeSet, diagnosis: Diagnosis) -> tuple[Change, ..
     guilty = {one.member for one in diagnosis.suspects if one.sure > GUILTY}
     found = tuple(member for member in changes.members if describe(member) in guilty)
     return found if diagnosis.sure >= SURE and len(found) < len(changes.members) else ()
+
+
+def learn_culprit(
+    *,
+    number: int,
+    evidence: tuple[str, ...],
+    culprit: Culprit,
+    changes: ChangeSet,
+    diagnosis: Diagnosis | None,
+    facts: Mapping[str, str],
+) -> Finding | None:
+    """Turn a culprit into knowledge.
+
+    Args:
+        number: Of the finding, from 1.
+        evidence: Ids of the isolation, and of the trial that it explains.
+        culprit: What was left out.
+        changes: That, and what it fails together with.
+        diagnosis: Why it fails.
+        facts: What held on the host.
+
+    Returns:
+        The finding; None for what was left out although it is not known to fail, or to hurt.
+    """
+    fails = culprit.alone or bool(culprit.beside)
+    hurts = culprit.high is not None and culprit.high < 0
+    if not (fails or hurts):
+        return None
+    names = " together with ".join(" and ".join(part) for part in (culprit.members, culprit.beside) if part)
+    is_dead = fails and diagnosis is not None and diagnosis.hard
+    return Finding(
+        id=f"f{number:04d}",
+        claim=f"{names} {'does not run' if fails else 'makes it worse'}",
+        sign="impossible" if is_dead else "hurts",
+        change_key=change_key(changes),
+        scope=scope_of(facts),
+        evidence=evidence,
+        quote=(diagnosis.line if diagnosis else "") or culprit.why,
+        reopens=REOPENS if is_dead else "",
+        effect=culprit.estimate,
+    )
+
+
+def scope_of(facts: Mapping[str, str]) -> dict[str, str]:
+    """What a finding is bound to."""
+    return {name: facts[name] for name in ("engine", "engine_version", "model") if name in facts}

@@ -14,21 +14,30 @@ from knowngood.model.events import (
     BaselineFailed,
     BaselineRecorded,
     BaselineStarted,
+    CandidateProposed,
     Event,
     FindingRecorded,
+    IsolationEnded,
+    IsolationStarted,
     KeepUndone,
     LaunchFailed,
     LaunchMeasured,
+    LaunchRepeated,
     Overridden,
     PairRepeated,
     Purpose,
+    RaceEnded,
+    RaceStarted,
     Recovered,
+    SubsetLaunched,
     TrialEnded,
     TrialStarted,
 )
 from knowngood.model.evidence import AccuracyCheck, AnswerCheck, LaunchRecord
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
+from knowngood.model.isolation import Isolated, Kind
+from knowngood.model.race import Space, Standing, Values
 from knowngood.model.verdict import Verdict
 from knowngood.reason.findings import change_key
 
@@ -93,6 +102,92 @@ class BaselineRun(msgspec.Struct, frozen=True, kw_only=True):
     launches: tuple[LaunchRecord, ...] = ()
 
 
+class Isolation(msgspec.Struct, frozen=True, kw_only=True):
+    """One search for the culprits of a change set, as far as it went.
+
+    Attributes:
+        id: ``i0001``, unique in a lab.
+        hypothesis: What is taken apart.
+        baseline: Version of the baseline that it is taken apart on.
+        kind: Whether a failure or an effect is looked for.
+        items: What is launched or left out as a whole, in lines for people; the riskiest item last.
+        signature: The failure that is looked for.
+        trial: Trial that failed or surprised.
+        started_at: Unix time.
+        ended_at: Unix time; None while it runs or if it was cut off.
+        launches: All launches so far, those of an isolation that is gone on with included.
+        result: What was found; None until then.
+    """
+
+    id: str
+    hypothesis: Hypothesis
+    baseline: int
+    kind: Kind
+    items: tuple[tuple[str, ...], ...]
+    signature: str
+    trial: str
+    started_at: float
+    ended_at: float | None = None
+    launches: tuple[SubsetLaunched, ...] = ()
+    result: Isolated | None = None
+
+
+class RaceRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One race of many candidates against one baseline version, as far as it went.
+
+    Attributes:
+        id: ``r0001``, unique in a lab.
+        key: Digest of all that was to be raced.
+        baseline: Version of the baseline.
+        profile: How much evidence is wanted of the confirming trial.
+        candidates: All that were raced, in the order they came in.
+        values: Candidate to its knob values, if a space proposed it.
+        left_out: Candidate to the reason why it was not raced.
+        space: Where proposals come from.
+        metrics: The two metrics of the Pareto view.
+        started_at: Unix time.
+        ended_at: Unix time; None while it runs or if it was cut off.
+        history: Launches that count, and those that yielded nothing, in order.
+        repeats: Launches that were thrown away, and why.
+        winner: Name of the candidate that goes into the confirming trial; empty if there is none.
+        why: How it ended.
+        standings: How each candidate came out.
+        cut_off: It did not get to its end.
+    """
+
+    id: str
+    key: str
+    baseline: int
+    profile: str
+    candidates: tuple[Hypothesis, ...] = ()
+    values: dict[str, Values] = {}
+    left_out: dict[str, str] = {}
+    space: Space | None = None
+    metrics: tuple[str, str]
+    started_at: float
+    ended_at: float | None = None
+    history: tuple[LaunchRecord | LaunchFailed, ...] = ()
+    repeats: tuple[LaunchRepeated, ...] = ()
+    winner: str = ""
+    why: str = ""
+    standings: tuple[Standing, ...] = ()
+    cut_off: bool = False
+
+    @property
+    def launches(self) -> tuple[LaunchRecord, ...]:
+        """Launches that count, in order."""
+        return tuple(one for one in self.history if isinstance(one, LaunchRecord))
+
+    @property
+    def failures(self) -> tuple[LaunchFailed, ...]:
+        """Launches that yielded nothing, in order."""
+        return tuple(one for one in self.history if isinstance(one, LaunchFailed))
+
+    def candidate(self, name: str) -> Hypothesis:
+        """The hypothesis of a candidate."""
+        return next(one for one in self.candidates if one.name == name)
+
+
 class LabState(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a lab knows.
 
@@ -103,6 +198,8 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         runs: Id to measuring of a baseline, in order.
         trials: Id to trial, in order.
         checks: Id (``c0001``) to self-test or champion check, in order.
+        isolations: Id to search for culprits, in order.
+        races: Id to race, in order.
         findings: What was learned, oldest first.
         noise: A/A differences of ln(objective), oldest first.
         at: Unix time of the last event.
@@ -114,28 +211,31 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
     runs: dict[str, BaselineRun] = {}
     trials: dict[str, Trial] = {}
     checks: dict[str, Trial] = {}
+    isolations: dict[str, Isolation] = {}
+    races: dict[str, RaceRun] = {}
     findings: tuple[Finding, ...] = ()
     noise: tuple[float, ...] = ()
     at: float = 0.0
 
     @property
+    def everything(self) -> "tuple[BaselineRun | RaceRun | Trial, ...]":
+        """All that was ever measured."""
+        return (*self.runs.values(), *self.races.values(), *self.trials.values(), *self.checks.values())
+
+    @property
     def unfinished(self) -> tuple[str, ...]:
-        """Ids of trials and baseline runs that began and did not end."""
-        runs = (run.id for run in self.runs.values() if run.ended_at is None)
-        trials = (*self.trials.values(), *self.checks.values())
-        return (*runs, *(trial.id for trial in trials if trial.ended_at is None))
+        """Ids of trials, checks, races and baseline runs that began and did not end."""
+        return tuple(one.id for one in self.everything if one.ended_at is None)
 
     def launches(self, run: str) -> tuple[LaunchRecord, ...]:
-        """Launches of a trial, a check or a measuring of a baseline."""
-        known = {**self.runs, **self.trials, **self.checks}
-        return known[run].launches
+        """Launches of a trial, a check, a race or a measuring of a baseline."""
+        return next(one.launches for one in self.everything if one.id == run)
 
     @property
     def recent(self) -> tuple[LaunchRecord, ...]:
-        """Launches of the newest trial, or measuring of a baseline, that has any."""
-        runs = [run.launches for run in self.runs.values() if run.launches]
-        runs += [trial.launches for trial in self.trials.values() if trial.launches]
-        return max(runs, key=lambda launches: launches[-1].started_at, default=())
+        """Launches of the newest trial, race or measuring of a baseline that has any."""
+        found = (one.launches for one in self.everything if one.launches)
+        return max(found, key=lambda launches: launches[-1].started_at, default=())
 
     @property
     def ledger(self) -> tuple[LaunchRecord, ...]:
@@ -149,8 +249,12 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         runs = (last_attempts(run.launches) for run in self.runs.values() if run.baseline.version == here)
         tests = (check for check in self.checks.values() if check.purpose == "self_test")
         trials = (counting(trial) for trial in (*self.trials.values(), *tests) if trial.baseline == here)
-        launches = [launch for group in (*runs, *trials) for launch in group if launch.arm == "baseline"]
-        return tuple(sorted(launches, key=lambda launch: launch.started_at))
+        races = (race.launches for race in self.races.values() if race.baseline == here)
+        launches = [launch for group in (*runs, *trials, *races) for launch in group if launch.arm == "baseline"]
+        # Who goes on with what was cut off took its launches over: they count once.
+        return tuple(
+            sorted({launch.started_at: launch for launch in launches}.values(), key=lambda one: one.started_at)
+        )
 
 
 def fold(events: Iterable[tuple[int, Event]], state: LabState | None = None) -> LabState:
@@ -199,8 +303,12 @@ def step(state: LabState, event: Event) -> LabState:
         case LaunchMeasured() if event.run in state.runs:
             run = state.runs[event.run]
             return replace(state, runs={**state.runs, run.id: replace(run, launches=(*run.launches, event.launch))})
+        case LaunchMeasured() if event.run in state.races:
+            return on_race(state, event.run, history=(*state.races[event.run].history, event.launch))
         case LaunchMeasured():
             return on_trial(state, event.run, launches=(*find(state, event.run).launches, event.launch))
+        case LaunchFailed() if event.run in state.races:
+            return on_race(state, event.run, history=(*state.races[event.run].history, event))
         case LaunchFailed() if event.run in state.runs:
             return state
         case LaunchFailed():
@@ -223,6 +331,10 @@ def step(state: LabState, event: Event) -> LabState:
             return recovered(state, event)
         case Overridden():
             return state
+        case RaceStarted() | CandidateProposed() | LaunchRepeated() | RaceEnded():
+            return step_race(state, event)
+        case IsolationStarted() | SubsetLaunched() | IsolationEnded():
+            return replace(state, isolations={**state.isolations, event.isolation: isolation_after(state, event)})
         case _:
             assert_never(event)
 
@@ -237,6 +349,64 @@ def last_attempts(launches: tuple[LaunchRecord, ...]) -> tuple[LaunchRecord, ...
     """Launches without those whose pair was measured again."""
     last = {launch.pair: launch.attempt for launch in launches}
     return tuple(launch for launch in launches if launch.attempt == last[launch.pair])
+
+
+def isolation_after(state: LabState, event: IsolationStarted | SubsetLaunched | IsolationEnded) -> Isolation:
+    """An isolation after one event of it."""
+    match event:
+        case IsolationStarted():
+            return Isolation(
+                id=event.isolation,
+                hypothesis=event.hypothesis,
+                baseline=event.baseline,
+                kind=event.kind,
+                items=event.items,
+                signature=event.signature,
+                trial=event.trial,
+                started_at=event.at,
+                launches=state.isolations[event.resumes].launches if event.resumes else (),
+            )
+        case SubsetLaunched():
+            now = state.isolations[event.isolation]
+            return replace(now, launches=(*now.launches, event))
+        case IsolationEnded():
+            return replace(state.isolations[event.isolation], ended_at=event.at, result=event.result)
+        case _:
+            assert_never(event)
+
+
+def step_race(state: LabState, event: RaceStarted | CandidateProposed | LaunchRepeated | RaceEnded) -> LabState:
+    """State after an event that only races have."""
+    match event:
+        case RaceStarted():
+            return replace(state, races={**state.races, event.race: race_of(state, event)})
+        case CandidateProposed():
+            race, one = state.races[event.race], event.hypothesis
+            values = {**race.values, one.name: event.values}
+            return on_race(state, event.race, candidates=(*race.candidates, one), values=values)
+        case LaunchRepeated():
+            return on_race(state, event.run, repeats=(*state.races[event.run].repeats, event))
+        case RaceEnded():
+            fields = ("why", "winner", "standings", "cut_off")
+            return on_race(state, event.race, ended_at=event.at, **{name: getattr(event, name) for name in fields})
+
+
+def race_of(state: LabState, event: RaceStarted) -> RaceRun:
+    """A race at its beginning, with all that it takes over from the one that it goes on with."""
+    before = state.races[event.resumes] if event.resumes else None
+    return RaceRun(
+        id=event.race,
+        key=event.key,
+        baseline=event.baseline,
+        profile=event.profile,
+        candidates=before.candidates if before else event.candidates,
+        values=before.values if before else {},
+        left_out=event.left_out,
+        space=event.space,
+        metrics=event.metrics,
+        started_at=event.at,
+        history=before.history if before else (),
+    )
 
 
 def whole_pairs(trial: Trial) -> tuple[LaunchRecord, ...]:
@@ -267,6 +437,24 @@ def resumable(state: LabState, hypothesis: Hypothesis, *, profile: str) -> str:
     return ""
 
 
+def same_race(state: LabState, key: str) -> RaceRun | None:
+    """The newest race of the same line-up against the baseline as it stands; None if there is none."""
+    here = state.baseline.version if state.baseline else 0
+    races = (race for race in reversed(state.races.values()) if race.key == key and race.baseline == here)
+    return next(races, None)
+
+
+def confirmation(state: LabState, race: RaceRun) -> Trial | None:
+    """The newest trial of a race's winner since the race ended; None if there is none."""
+    if not race.winner or race.ended_at is None:
+        return None
+    key = change_key(race.candidate(race.winner).changes)
+    for trial in reversed(state.trials.values()):
+        if trial.started_at >= race.ended_at and change_key(trial.hypothesis.changes) == key:
+            return trial
+    return None
+
+
 def recovered(state: LabState, event: Recovered) -> LabState:
     """Whatever was under way has ended without a verdict of its own."""
     runs = {k: replace(v, ended_at=event.at) if v.ended_at is None else v for k, v in state.runs.items()}
@@ -275,7 +463,11 @@ def recovered(state: LabState, event: Recovered) -> LabState:
     def close(trials: dict[str, Trial]) -> dict[str, Trial]:
         return {k: replace(v, ended_at=event.at, verdict=cut) if v.ended_at is None else v for k, v in trials.items()}
 
-    return replace(state, runs=runs, trials=close(state.trials), checks=close(state.checks))
+    races = {
+        k: replace(v, ended_at=event.at, why=cut.why, cut_off=True) if v.ended_at is None else v
+        for k, v in state.races.items()
+    }
+    return replace(state, runs=runs, races=races, trials=close(state.trials), checks=close(state.checks))
 
 
 def advance(state: LabState, baseline: Baseline) -> LabState:
@@ -293,6 +485,11 @@ def on_trial(state: LabState, trial: str, **fields: object) -> LabState:
     if trial in state.checks:
         return replace(state, checks={**state.checks, trial: replace(state.checks[trial], **fields)})
     return replace(state, trials={**state.trials, trial: replace(state.trials[trial], **fields)})
+
+
+def on_race(state: LabState, race: str, **fields: object) -> LabState:
+    """State with some fields of one race replaced."""
+    return replace(state, races={**state.races, race: replace(state.races[race], **fields)})
 
 
 def flatten(noise: dict[str, tuple[float, ...]]) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from knowngood.model.diagnosis import LogRule
-from knowngood.model.pattern import shape_of
+from knowngood.model.pattern import Pattern, shape_of
 
 AROUND = 3
 """Lines on either side of a decisive line that are quoted with it."""
@@ -36,7 +36,6 @@ class Line:
         text: The line, without its end and without colours.
         shape: Its shape.
         rules: Rules that find it.
-        is_typical: Whether these are all the rules that can find any line of its shape.
         block: The lines of its block, with those before it.
         at: Where it stands in the block.
     """
@@ -45,7 +44,6 @@ class Line:
     text: str
     shape: bytes
     rules: tuple[LogRule, ...]
-    is_typical: bool
     block: list[bytes]
     at: int
 
@@ -73,26 +71,34 @@ class Quote:
     window_start: int
 
 
+Candidates = tuple[tuple[LogRule, tuple[Pattern, ...]], ...]
+"""Rules that may find the lines of a shape, each with those of its patterns that may."""
+
+
 class Sieve:
     """Finds the lines that a set of rules is about, and those of tracebacks and errors.
 
     Args:
-        rules: What to look for.
-
-    Attributes:
-        hushed: Shapes that say nothing new for now: whoever reads the lines adds to it and clears it.
+        rules: What to look for; of two that find the same line the earlier one comes first.
     """
 
     def __init__(self, rules: Sequence[LogRule]) -> None:
-        self.by_key: dict[bytes, list[LogRule]] = {}
-        for rule in rules:
-            for key in {pattern.key.encode() for pattern in rule.patterns}:
-                self.by_key.setdefault(key, []).append(rule)
+        self.by_key: dict[bytes, list[tuple[int, LogRule, Pattern]]] = {}
+        for place, rule in enumerate(rules):
+            for pattern in rule.patterns:
+                self.by_key.setdefault(pattern.key.encode(), []).append((place, rule, pattern))
         self.keys = frozenset(self.by_key)
-        self.order = {rule.id: place for place, rule in enumerate(rules)}
         self.dull: set[bytes] = set()
-        self.bright: dict[bytes, tuple[LogRule, ...]] = {}
-        self.hushed: set[bytes] = set()
+        self.bright: dict[bytes, Candidates] = {}
+        self.hushed: dict[bytes, tuple[LogRule, ...]] = {}
+
+    def hush(self, line: Line) -> None:
+        """Leave out from now on what says the same as a line: one of its shape that the same rules find."""
+        self.hushed[line.shape] = line.rules
+
+    def listen(self) -> None:
+        """Leave nothing out any more."""
+        self.hushed.clear()
 
     def lines(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Lines worth a look, in order.
@@ -112,19 +118,21 @@ class Sieve:
             context = [*before, *lines]
             for at, shape in self.worth(whole, ready):
                 text = readable(lines[at])
-                rules = self.bright[shape]
-                found = tuple(rule for rule in rules if rule.finds(text))
-                yield Line(
-                    number=first + at,
-                    text=text,
-                    shape=shape,
-                    rules=found,
-                    is_typical=found == rules,
-                    block=context,
-                    at=at + len(before),
-                )
+                found = self.find(shape, text)
+                if self.hushed.get(shape) != found:
+                    yield Line(
+                        number=first + at, text=text, shape=shape, rules=found, block=context, at=at + len(before)
+                    )
             before = context[max(0, len(before) + ready - AROUND) : len(before) + ready]
             first += ready
+
+    def find(self, shape: bytes, text: str) -> tuple[LogRule, ...]:
+        """Rules that find a line."""
+        candidates = self.bright[shape]
+        if not candidates:
+            return ()
+        lowered = text.lower()
+        return tuple(rule for rule, patterns in candidates if rule.finds_by(patterns, text, lowered))
 
     def worth(self, block: bytes, ready: int) -> Iterator[tuple[int, bytes]]:
         """Positions and shapes of the lines of a block that are worth a look."""
@@ -133,25 +141,30 @@ class Sieve:
         for memory in (self.bright, self.dull, self.hushed):
             if len(memory) > SHAPES:
                 memory.clear()
-        bright, hushed = self.bright, self.hushed
+        bright = self.bright
         for shape in seen:
             if shape not in bright:
                 self.judge(shape)
-        if not (seen & bright.keys()) - hushed:
-            return
-        for at, shape in enumerate(shapes):
-            if shape in bright and shape not in hushed:
-                yield at, shape
+        loud = {shape for shape in seen & bright.keys() if not self.is_hushed(shape)}
+        if loud:
+            yield from ((at, shape) for at, shape in enumerate(shapes) if shape in loud and not self.is_hushed(shape))
+
+    def is_hushed(self, shape: bytes) -> bool:
+        """Whether no line of a shape says anything new: all rules that may find one found one that was heard."""
+        known = self.hushed.get(shape)
+        return known is not None and len(known) == len(self.bright[shape])
 
     def judge(self, shape: bytes) -> None:
-        """Tell whether lines of a shape are worth a look."""
+        """Tell whether lines of a shape are worth a look, and who may find them."""
         words = shape.split()
-        rules: dict[str, LogRule] = {}
+        found: dict[int, tuple[LogRule, list[Pattern]]] = {}
         if not self.keys.isdisjoint(words):
-            candidates = {rule.id: rule for word in words for rule in self.by_key.get(word, ())}
-            rules = {name: rule for name, rule in candidates.items() if rule.may_find(shape)}
-        if rules or is_telling(shape):
-            self.bright[shape] = tuple(sorted(rules.values(), key=lambda rule: self.order[rule.id]))
+            for word in set(words) & self.keys:
+                for place, rule, pattern in self.by_key[word]:
+                    if pattern.may_stand(shape):
+                        found.setdefault(place, (rule, []))[1].append(pattern)
+        if found or is_telling(shape):
+            self.bright[shape] = tuple((rule, tuple(patterns)) for _, (rule, patterns) in sorted(found.items()))
         else:
             self.dull.add(shape)
 

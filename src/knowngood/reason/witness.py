@@ -117,10 +117,10 @@ class Witness:
     def hear(self, sieve: Sieve, chunks: Iterable[bytes]) -> None:
         """Take a log in."""
         for line in sieve.lines(chunks):
-            if self.take(line) and line.is_typical:
-                sieve.hushed.add(line.shape)
+            if self.take(line):
+                sieve.hush(line)
             if self.turned:
-                sieve.hushed.clear()
+                sieve.listen()
                 self.turned = False
 
     def take(self, line: Line) -> bool:
@@ -142,13 +142,15 @@ class Witness:
         for rule in line.rules:
             if rule.role == "stage":
                 self.reach(rule, line, origin, trace if frame is not None else None)
-        if frame is not None or is_header:
+        if frame is not None:
             return False
         told = [rule for rule in line.rules if rule.role not in ("stage", "generic")]
         # A line that a rule knows by its text is not also what its type alone would make of it.
         told = told or [rule for rule in line.rules if rule.role == "generic"]
         for rule in told:
             self.record(rule, line, origin, trace)
+        if is_header:
+            return False
         if told:
             return all(self.current.sightings[rule.id].times >= ENOUGH for rule in told)
         if line.rules:

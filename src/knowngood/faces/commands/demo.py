@@ -9,10 +9,11 @@ import click
 from knowngood.app import Lab, make_demo_lab
 from knowngood.config.experiment import load_experiment
 from knowngood.errors import Refused
+from knowngood.faces.layout import columns
 from knowngood.faces.progress import Progress
 from knowngood.faces.report import write_report
 from knowngood.faces.show import json_option, present
-from knowngood.faces.text import baseline, columns, headline
+from knowngood.faces.text import baseline, headline
 from knowngood.faces.views import (
     DemoView,
     FileState,

@@ -27,13 +27,18 @@ SIGNS = {
     "running": "…",
     "open": "○",
     "waiting": "…",
+    "winner": "★",
+    "level": "=",
+    "behind": "↓",
+    "worse": "↓",
+    "failed": "✗",
 }
 """A sign beside each word: colour alone never says anything."""
 TONES = {
-    "keep": {"keep", "kept", "helps", "pass", "yes"},
-    "revert": {"revert", "reverted", "hurts"},
-    "bad": {"fail", "suspect", "no", "dead", "dead end"},
-    "open": {"inconclusive", "undecided", "no effect", "running", "open", "waiting", "unknown"},
+    "keep": {"keep", "kept", "helps", "pass", "yes", "winner"},
+    "revert": {"revert", "reverted", "hurts", "behind", "worse"},
+    "bad": {"fail", "failed", "suspect", "no", "dead", "dead end"},
+    "open": {"inconclusive", "undecided", "no effect", "running", "open", "waiting", "unknown", "level"},
     "void": {"void"},
     "undone": {"undone"},
 }

@@ -1,5 +1,7 @@
 """What to try next, and what was learned."""
 
+from collections.abc import Collection
+
 from knowngood.faces.report.chips import chip, log, table
 from knowngood.faces.report.contents import Contents
 from knowngood.faces.report.markup import Markup, Node, element
@@ -47,18 +49,19 @@ def plan_row(at: int, one: Ranked) -> list[Node]:
 def findings_chapter(contents: Contents) -> Markup:
     """What was learned: dead ends first, then the newest."""
     found = sorted(contents.state.findings, key=lambda one: (one.sign == "impossible", one.id), reverse=True)
-    inside: Node = [finding(one) for one in found]
+    inside: Node = [finding(one, contents.state.trials) for one in found]
     if not found:
         inside = element("p", "Nothing was learned yet.", class_="muted")
     return element("section", element("h2", "Findings"), inside, id="findings")
 
 
-def finding(one: Finding) -> Markup:
-    """One piece of knowledge with its scope."""
+def finding(one: Finding, trials: Collection[str]) -> Markup:
+    """One piece of knowledge with its scope; evidence that is a trial leads to it."""
     scope = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in one.scope.items()) or "this host"
     evidence: list[Node] = []
-    for trial in one.evidence:
-        evidence += [" ", element("a", trial, href=f"#{trial}", class_="id")]
+    for name in one.evidence:
+        link = element("a", name, href=f"#{name}", class_="id")
+        evidence += [" ", link if name in trials else element("span", name, class_="id")]
     return element(
         "div",
         element(

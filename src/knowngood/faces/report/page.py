@@ -8,6 +8,7 @@ from knowngood.faces.report.knowledge import findings_chapter, plan_chapter
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.noise import noise_chapter
 from knowngood.faces.report.overview import overview
+from knowngood.faces.report.races import races_chapter
 from knowngood.faces.report.reading import reading_chapter, reproduce_chapter
 from knowngood.faces.report.trial import trial_article
 from knowngood.faces.report.words import moment, title
@@ -15,6 +16,7 @@ from knowngood.faces.report.words import moment, title
 CHAPTERS = (
     ("gains", "Kept gains"),
     ("trials", "Trials"),
+    ("races", "Races"),
     ("noise", "Noise"),
     ("plan", "Plan"),
     ("findings", "Findings"),
@@ -48,12 +50,13 @@ def document(contents: Contents) -> str:
             "header",
             element("p", f"knowngood report, {when}", class_="over"),
             element("h1", f"{lab}: {title(contents.metric)}"),
-            navigation(has_gains=gains is not None),
+            navigation(without={name for name, has in (("gains", gains), ("races", contents.state.races)) if not has}),
         ),
         element("p", " ".join(contents.remarks), class_="remark") if contents.remarks else None,
         headline(contents),
         gains,
         overview(contents),
+        races_chapter(contents),
         element("section", *(trial_article(contents, trial) for trial in trials), aria_label="Each trial")
         if trials
         else None,
@@ -73,9 +76,7 @@ def document(contents: Contents) -> str:
     return f"<!doctype html>\n{element('html', head, element('body', body), lang='en')}\n"
 
 
-def navigation(*, has_gains: bool) -> Markup:
-    """Links to the chapters."""
-    links: list[Node] = [
-        element("a", name, href=f"#{target}") for target, name in CHAPTERS if has_gains or target != "gains"
-    ]
+def navigation(*, without: set[str]) -> Markup:
+    """Links to the chapters, those left out that are not there."""
+    links: list[Node] = [element("a", name, href=f"#{target}") for target, name in CHAPTERS if target not in without]
     return element("nav", *links, aria_label="Chapters")
