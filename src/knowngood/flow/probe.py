@@ -164,7 +164,8 @@ class Probe:
     def disturbed(self, launch: LaunchRecord) -> str:
         """Say in what a launch saw another host than the launches before; empty if it did not."""
         before = [one.launch for one in self.counted if one.launch is not None] or list(self.bench.memory.state.ledger)
-        return unlike(launch, before, watched(self.bench.config.host_limits))
+        # Members may set what can be set.
+        return unlike(launch, before, watched(self.bench.config.host_limits, sets_something=True))
 
     def value(self, done: SubsetLaunched) -> float | None:
         """The objective of a launch as ln of a metric of which more is better; None for a failure."""

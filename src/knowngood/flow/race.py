@@ -250,7 +250,8 @@ class Racing:
                     raise
                 self.fail(name, error)
                 return
-            if why := unlike(launch, self.seen, watched(self.bench.config.host_limits)):
+            # Candidates may set what can be set.
+            if why := unlike(launch, self.seen, watched(self.bench.config.host_limits, sets_something=True)):
                 self.repeat(launch, why)
                 continue
             self.seen.append(launch)

@@ -130,6 +130,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float = 0.0
     candidate: str = ""
     packages: str = ""
+    candidate: str = ""
 
     @property
     def acceptance_length(self) -> float | None:

@@ -25,7 +25,8 @@ from knowngood.model.workload import Workload
 from knowngood.reason.answers import Answer, Comparison
 from knowngood.reason.findings import change_key
 from knowngood.reason.fold import RaceRun, Trial
-from knowngood.testing.fakes import FakeArtifacts, FakeClock, FakeEngine, FakeHost, FakeLoad, FakeStore
+from knowngood.stores.artifacts import ArtifactFolder
+from knowngood.testing.fakes import FakeClock, FakeEngine, FakeHost, FakeLoad, FakeStore
 
 FILE = "/srv/engine.py"
 
@@ -94,7 +95,7 @@ class World:
             load=FakeLoad(self.measure),
             examiner=NoAnswers(),
             memory=Memory(self.store),
-            artifacts=FakeArtifacts(),
+            artifacts=ArtifactFolder(self.tmp / "artifacts"),
             scratch=self.tmp,
             show=self.notes,
             now=self.clock,
