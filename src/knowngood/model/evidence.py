@@ -130,7 +130,6 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     rss_mb: float = 0.0
     candidate: str = ""
     packages: str = ""
-    candidate: str = ""
 
     @property
     def acceptance_length(self) -> float | None:
