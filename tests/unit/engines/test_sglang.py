@@ -1,6 +1,7 @@
-"""On lines as SGLang 0.5.9 and 0.5.23 write them; the texts are those of the packages' source."""
+"""On a page that SGLang 0.5.23 gave on a CPU, and on lines as the source of 0.5.9 and 0.5.23 words them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,23 @@ def test_trtllm_weighs_iterations_by_their_requests() -> None:
     ]
     assert TRTLLM().acceptance_length({"/metrics": json.dumps(stats)}, "") == 2.5
     assert TRTLLM().version({}, "[TensorRT-LLM] TensorRT LLM version: 1.2.0rc2\n") == "1.2.0rc2"
+
+
+RECORDED = Path(__file__).parent / "recorded" / "sglang-0.5.23.server_info"
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "expected"),
+    [
+        ("--max-running-requests", "8", True),
+        ("--max-running-requests", "9", False),
+        ("--attention-backend", "torch_native", True),
+        ("--disable-overlap-schedule", None, True),
+        ("--device", "cuda", False),
+    ],
+)
+def test_on_the_page_that_it_gave_on_a_cpu(flag: str, value: str | None, *, expected: bool) -> None:
+    page = RECORDED.read_text()
+    assert holds(flag, value, "", json.loads(page)) is expected
+    assert SGLang().version({"/server_info": page}, "") == "0.5.23"
+    assert SGLang().acceptance_length({"/server_info": page}, "") is None
