@@ -75,24 +75,15 @@ def run_trial(
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         if not force:
             require_answerable(bench, hypothesis, comparison.profile)
-        name = f"t{len(bench.memory.state.trials) + 1:04d}"
+        started = opening(bench, hypothesis, comparison)
+        name = started.trial
         announce(bench, f"{name} {hypothesis.name}", comparison.profile)
-        resumes = resumable(bench.memory.state, hypothesis, profile=comparison.profile)
-        started = TrialStarted(
-            at=bench.now(),
-            trial=name,
-            hypothesis=hypothesis,
-            baseline=baseline.version,
-            profile=comparison.profile,
-            mde=comparison.judge(()).mde,
-            resumes=resumes,
-        )
         try:
             bench.memory.record(started)
             if dead is not None:
                 bench.memory.record(Overridden(at=bench.now(), trial=name, finding=dead.id, reason=override))
-            if resumes:
-                bench.show.note(f"going on with the pairs of {resumes}, which was cut off")
+            if started.resumes:
+                bench.show.note(f"going on with the pairs of {started.resumes}, which was cut off")
             pairs = Pairs(bench, name, arms, comparison, bench.memory.state.trials[name].launches)
             verdict, diagnosis = compare(bench, pairs)
             if verdict.decision == "keep":
@@ -104,6 +95,19 @@ def run_trial(
             raise
         record_finding(bench, name, verdict, diagnosis, baseline)
         return bench.memory.state.trials[name]
+
+
+def opening(bench: Bench, hypothesis: Hypothesis, comparison: Comparison) -> TrialStarted:
+    """The event that a trial begins with."""
+    return TrialStarted(
+        at=bench.now(),
+        trial=f"t{len(bench.memory.state.trials) + 1:04d}",
+        hypothesis=hypothesis,
+        baseline=comparison.version,
+        profile=comparison.profile,
+        mde=comparison.judge(()).mde,
+        resumes=resumable(bench.memory.state, hypothesis, profile=comparison.profile),
+    )
 
 
 def close(bench: Bench, trial: str, error: BaseException) -> None:
