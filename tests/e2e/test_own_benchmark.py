@@ -1,7 +1,7 @@
 """Benchmarks of others as the lab's load, through whole trials on a real server.
 
 aiperf, guidellm, SGLang's and vLLM's clients are big and need a tokenizer: their tests run where these are told by
-``KNOWNGOOD_TEST_TOKENIZER`` (a directory) and found, as ``KNOWNGOOD_TEST_AIPERF`` and so on (a command line) or on PATH.
+``KNOWNGOOD_TEST_TOKENIZER`` (a directory) and found on PATH or as ``KNOWNGOOD_TEST_AIPERF`` and so on (a command line).
 """
 
 import json
