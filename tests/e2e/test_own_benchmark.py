@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from knowngood.loads.peers import PEERS
+from knowngood.model.events import LaunchMeasured
+from knowngood.model.evidence import RunRecord
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
@@ -65,11 +67,11 @@ print(json.dumps({"tok_s": tokens / (time.monotonic() - began), "requests": int(
 """
 
 
-def runs(lab: "RealLab") -> list[dict[str, object]]:
+def runs(lab: "RealLab") -> list[RunRecord]:
     """Every run that the lab has recorded."""
     store = SqliteStore(lab.root / ".knowngood" / "store.db")
-    events = [event for _, event in store.events()]
-    return [run for event in events if hasattr(event, "launch") for run in event.launch.runs]
+    launches = [event.launch for _, event in store.events() if isinstance(event, LaunchMeasured)]
+    return [run for launch in launches for run in launch.runs]
 
 
 def test_a_program_of_ones_own_measures_a_trial(lab: "RealLab") -> None:
