@@ -1,8 +1,7 @@
 """Benchmarks of others as the lab's load, through whole trials on a real server.
 
 aiperf, guidellm, SGLang's and vLLM's clients are big and need a tokenizer: their tests run where these are told by
-``KNOWNGOOD_TEST_TOKENIZER`` (a directory) and found, as ``KNOWNGOOD_TEST_AIPERF`` and so on (a command line) or on
-PATH.
+``KNOWNGOOD_TEST_TOKENIZER`` (a directory) and found on PATH or as ``KNOWNGOOD_TEST_AIPERF`` and so on (a command line).
 """
 
 import json
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from knowngood.loads.peers import PEERS
+from knowngood.model.events import LaunchMeasured
+from knowngood.model.evidence import RunRecord
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 
@@ -66,11 +67,11 @@ print(json.dumps({"tok_s": tokens / (time.monotonic() - began), "requests": int(
 """
 
 
-def runs(lab: "RealLab") -> list[dict[str, object]]:
+def runs(lab: "RealLab") -> list[RunRecord]:
     """Every run that the lab has recorded."""
     store = SqliteStore(lab.root / ".knowngood" / "store.db")
-    events = [event for _, event in store.events()]
-    return [run for event in events if hasattr(event, "launch") for run in event.launch.runs]
+    launches = [event.launch for _, event in store.events() if isinstance(event, LaunchMeasured)]
+    return [run for launch in launches for run in launch.runs]
 
 
 def test_a_program_of_ones_own_measures_a_trial(lab: "RealLab") -> None:
@@ -167,7 +168,9 @@ def test_a_real_client_measures_a_trial(lab: "RealLab", name: str) -> None:
     measured = lab.run("baseline", "--json", timeout=400)
     assert measured.status == 0, measured
     first = runs(lab)[0]
-    assert (first.requests, first.errors, first.client) == (8, 0, name)
+    assert (first.errors, first.client) == (0, name)
+    # guidellm counts the requests that overlap its window, which is one more or less than those it was told.
+    assert 6 <= first.requests <= 10 if name == "guidellm" else first.requests == 8
     # Tokens leave every 10 ms, the first after 5 ms.
     assert 9 < first.metrics["tpot_p50_ms"] < 15
     assert 4 < first.metrics["ttft_p50_ms"] < 200

@@ -84,7 +84,7 @@ def only_metric(offer: Offer) -> str:
     Raises:
         UsageError: There are several.
     """
-    names = tuple(dict.fromkeys(run.metric for run in offer.runs))
+    names = list(dict.fromkeys(run.metric for run in offer.runs))
     if len(names) > 1:
         raise UsageError(f"{offer.name} has several metrics", hint=f"--metric says which decides: {', '.join(names)}")
     return names[0]

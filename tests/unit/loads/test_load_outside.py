@@ -184,7 +184,7 @@ def test_what_a_client_cannot_be_told_is_refused(name: str) -> None:
 
 def test_every_way_to_ask_is_either_translated_or_refused() -> None:
     """A client that takes a key must show it: its arguments with the key differ from those without."""
-    from knowngood.loads.peers.peer import Job, asked
+    from knowngood.loads.peers.peer import Job, Peer, asked
 
     ways = {
         "endpoint = chat": Workload(concurrency=2, requests=6, endpoint="chat"),
@@ -200,16 +200,15 @@ def test_every_way_to_ask_is_either_translated_or_refused() -> None:
         "osl.high": Workload(concurrency=2, requests=6, osl=Lengths(mean=64, sd=9, high=88)),
         "duration_s": Workload(concurrency=2, duration_s=33),
     }
+
+    def argv(peer: Peer, workload: Workload) -> list[str]:
+        return peer.argv(Job(url="http://h:1", model="m", tokenizer="t", workload=workload, seed=0, folder=Path("/w")))
+
     for peer in PEERS.values():
-
-        def argv(workload: Workload, peer: "object" = peer) -> list[str]:
-            job = Job(url="http://h:1", model="m", tokenizer="t", workload=workload, seed=0, folder=Path("/w"))
-            return PEERS[peer.name].argv(job)  # type: ignore[attr-defined]
-
-        plain = argv(Workload(concurrency=2, requests=6))
+        plain = argv(peer, Workload(concurrency=2, requests=6))
         for way, workload in ways.items():
             if way in peer.takes:
-                assert argv(workload) != plain, f"{peer.name} takes {way} and says nothing of it"
+                assert argv(peer, workload) != plain, f"{peer.name} takes {way} and says nothing of it"
             elif way != "duration_s":
                 assert way in asked(workload)
                 with pytest.raises(UsageError):

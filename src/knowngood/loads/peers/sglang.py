@@ -1,4 +1,4 @@
-"""``sglang.bench_serving``. Tried with SGLang 0.5.23."""
+"""``sglang.bench_serving``. Flags and fields are read off its source; it was not run here."""
 
 import json
 
