@@ -22,8 +22,6 @@ SIGNS: dict[str, Sign] = {
     "undecided": "undecided",
 }
 
-REOPENS = "another version of the engine, or another model"
-
 
 def change_key(changes: ChangeSet) -> str:
     """Digest of a change set in normal form: order and names do not matter, effects do.

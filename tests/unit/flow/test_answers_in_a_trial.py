@@ -47,7 +47,11 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_answers(tmp_path: Path, gain: float) -> World:
-    world = ready(tmp_path, lambda w: 1 + gain * w.has("--slots 4"))
+
+    def speed(world: World) -> float:
+        return 1 + gain * world.has("--slots 4")
+
+    world = ready(tmp_path, speed)
     config = msgspec.structs.replace(world.bench.config, answers_mode="same")
     object.__setattr__(world.bench, "config", config)
     return world
@@ -74,6 +78,10 @@ def test_a_winner_is_asked_in_its_first_pair(tmp_path: Path) -> None:
     assert trial.answers is not None
 
 
+def fast(world: World) -> float:
+    return 1.5 if world.has("--slots 4") else 1.0
+
+
 def cut_before_a_keep(tmp_path: Path) -> World:
     """A trial of a clear winner that was cut off after its last pair: going on, it has its verdict at once."""
     world = with_answers(tmp_path, 0.5)
@@ -89,7 +97,7 @@ def cut_before_a_keep(tmp_path: Path) -> World:
     world.speed = cut
     with pytest.raises(KeyboardInterrupt):
         run_trial(world.bench, hypothesis(SLOTS))
-    world.speed = lambda w: 1.5 if w.has("--slots 4") else 1.0
+    world.speed = fast
     visits.clear()
     return world
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.flow.test_trial_flow import EDIT, FILE, World, hypothesis, ready
+from tests.unit.flow.world import EDIT, FILE, World, hypothesis, ready
 
 from knowngood.errors import Died, KnowngoodError, LoadError, NotReady, Refused, StoreError, UsageError
 from knowngood.flow.isolate import Outline, isolate, plan_isolation

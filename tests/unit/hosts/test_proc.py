@@ -59,8 +59,14 @@ def test_a_listening_port_of_this_process(family: socket.AddressFamily) -> None:
 
 
 def test_an_environment_that_was_overwritten_is_not_half_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = b""
+
+    def read(*_names: object) -> bytes:
+        return block
+
+    monkeypatch.setattr(proc, "read_proc", read)
     # setproctitle fills the front of it with zeros, and leaves the rest.
-    monkeypatch.setattr(proc, "read_proc", lambda *_: b"\0\0\0\0LAST=1\0")
+    block = b"\0\0\0\0LAST=1\0"
     assert proc.environment_of(1) == {}
-    monkeypatch.setattr(proc, "read_proc", lambda *_: b"FIRST=1\0LAST=2\0")
+    block = b"FIRST=1\0LAST=2\0"
     assert proc.environment_of(1) == {"FIRST": "1", "LAST": "2"}
