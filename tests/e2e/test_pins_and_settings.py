@@ -150,10 +150,14 @@ def test_an_interpreter_that_ignores_the_path_is_refused(lab: "RealLab", wheels:
     assert "-I, which ignores PYTHONPATH" in done.json["message"]
 
 
-def test_a_candidate_with_edits_compiles_into_caches_of_its_own(
-    pinned: "RealLab", monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def named_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user has named a cache; before the lab's host is reached, whose environment it has to be in."""
     monkeypatch.setenv("VLLM_CACHE_ROOT", "/mine")
+
+
+@pytest.mark.usefixtures("named_cache")
+def test_a_candidate_with_edits_compiles_into_caches_of_its_own(pinned: "RealLab") -> None:
     text = '[[change]]\nedit = "pace.txt"\nfind = "10"\nreplace = "5"\n'
     tried = pinned.run("try", pinned.experiment("faster", text), "--json")
     assert tried.json["trials"][0]["verdict"]["decision"] == "keep", tried
