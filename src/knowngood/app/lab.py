@@ -211,7 +211,11 @@ class Lab:
         site = self.site()
         running = holder(site)
         left = () if running else left_over(site)
-        drift = drifted(site)
+        try:
+            drift = drifted(site)
+            shown = self.drift_diff() if drift else ""
+        except UsageError as error:  # a managed directory that is gone must not hide what is left over
+            drift, shown = (f"[host] managed: {error.message}",), ""
         baseline = self.state.baseline
         return Status(
             known_good=not (running or left or drift),
@@ -219,7 +223,7 @@ class Lab:
             running=running,
             left_over=left,
             drift=drift,
-            drift_diff=self.drift_diff() if drift else "",
+            drift_diff=shown,
             alarms=self.alarms(),
             trials=len(self.state.trials),
             kept=baseline.kept if baseline else (),

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from knowngood.app.lab import Lab
+from knowngood.app.tools import open_host
 from knowngood.config.experiment import load_experiment
-from knowngood.config.lab import better_direction, find_lab
+from knowngood.config.lab import better_direction, find_lab, load_lab
 from knowngood.config.rules import lab_rules
-from knowngood.config.values import ratio
+from knowngood.config.values import ratio, seconds
 from knowngood.errors import UsageError
 from knowngood.model.diagnosis import Diagnosis, LogRule
 from knowngood.model.hypothesis import Hypothesis
@@ -85,6 +86,26 @@ def explain_step(
         arms = arms_of(lab.state, lab.trial(trial), aliases=aliases, concurrency=concurrency)
     logs = tuple(lab.artifacts.path(log) for log in arms.logs) if lab is not None and arms else ()
     return explain_files(facts_file, files, settings=settings, what_if=what_if, arms=arms, logs=logs)
+
+
+def recover_host(folder: Path | None) -> tuple[str, ...]:
+    """Bring the host of a lab back whose memory cannot be read; see ``flow.recover.recover_without_memory``.
+
+    Args:
+        folder: The lab; None looks from the working directory upwards.
+    """
+    from knowngood.flow.recover import recover_without_memory  # noqa: PLC0415
+
+    config = load_lab(folder or find_lab(Path.cwd()))
+    grace_s = seconds(config.server.stop_grace, where="[server] stop_grace")
+    return recover_without_memory(open_host(config), grace_s=grace_s)
+
+
+def left_on_host(folder: Path | None) -> tuple[str, ...]:
+    """What is left over on the host of a lab, as far as the host's own journal tells."""
+    from knowngood.flow.recover import left_without_memory  # noqa: PLC0415
+
+    return left_without_memory(open_host(load_lab(folder or find_lab(Path.cwd()))))
 
 
 def describe_server(words: Sequence[str], *, pid: int | None, engine: str) -> tuple[str, tuple[str, ...]]:

@@ -57,7 +57,7 @@ def render(view: View) -> str:
         case FindingsView():
             return findings(view)
         case RecoverView():
-            return "\n".join(view.did) or "the host is at known-good; nothing was left over"
+            return recovered(view)
         case DiagnosisView():
             return diagnosis(view)
         case JudgeView():
@@ -119,6 +119,16 @@ def status(view: StatusView) -> str:
 def alarm(text: str) -> str:
     """What the engine's checks of itself found."""
     return click.style("alarm: ", fg="red", bold=True) + text
+
+
+def recovered(view: RecoverView) -> str:
+    """What bringing the host back took, and how the host is now."""
+    lines = list(view.did) or ["nothing was left over"]
+    if view.memory:
+        return "\n".join([*lines, alarm(f"{view.memory}; the host was brought back by its own journal, keeps stay")])
+    lines += [f"drift: {path} is not what the baseline says; it was left alone" for path in view.drift]
+    lines.append("the host is at known-good" if view.known_good else click.style("not at known-good", fg="red"))
+    return "\n".join(lines)
 
 
 def headline(view: TrialView) -> tuple[str, str, str, str, str]:

@@ -122,9 +122,19 @@ class FindingsView(View, frozen=True, kw_only=True, tag="knowngood/findings/1"):
 
 
 class RecoverView(View, frozen=True, kw_only=True, tag="knowngood/recover/1"):
-    """What bringing the host back took."""
+    """What bringing the host back took.
+
+    Attributes:
+        did: One line each.
+        known_good: Whether the host is at known-good now.
+        drift: Managed files and kept settings that are not what the baseline says.
+        memory: Why the lab's memory cannot be read; empty if it can.
+    """
 
     did: tuple[str, ...]
+    known_good: bool = True
+    drift: tuple[str, ...] = ()
+    memory: str = ""
 
 
 class DiagnosisView(View, frozen=True, kw_only=True, tag="knowngood/diagnosis/1"):

@@ -21,7 +21,9 @@ from knowngood.model.files import FileEdit
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
+from knowngood.reason.edits import digest
 from knowngood.reason.findings import dead_end
+from knowngood.reason.fold import LabState
 from knowngood.reason.sign import find_sign
 
 SET_AGAIN = "set it as it was: `knowngood export` writes settings.sh, which does it"
@@ -107,7 +109,36 @@ def left_over(site: Site) -> tuple[str, ...]:
             if tx.state != "kept" or is_orphan(site, tx.id, kept)
         ),
         *(f"a server of ours still runs as process {process.pid}" for process in site.host.strays()),
+        *((f"the undo of {undone} was cut off",) if (undone := undo_cut_off(site)) else ()),
     )
+
+
+def undo_cut_off(site: Site) -> str:
+    """Trial whose undo has put its files back and was cut off before the event that says so; empty if there is none."""
+    state = site.memory.state
+    if state.baseline is None or not state.baseline.kept:
+        return ""
+    now, before = keep_and_before(state)
+    mine = set(now.transactions) - set(before.transactions)
+    if not mine or mine & {tx.id for tx in site.host.journal.transactions()}:
+        return ""
+    shown = {path: digest(site.host.look(path)) or "" for path in changed_by_keep(now, before)}
+    old = {path: before.files.get(path, now.originals.get(path, "")) for path in shown}
+    return now.kept[-1] if shown == old else ""
+
+
+def keep_and_before(state: LabState) -> tuple[Baseline, Baseline]:
+    """The known-good state with its last keep, and the one without it; there must be one."""
+    if state.baseline is None:
+        raise AssertionError
+    now = state.baseline
+    return now, next(one for one in reversed(state.baselines) if one.kept == now.kept[:-1])
+
+
+def changed_by_keep(now: Baseline, before: Baseline) -> set[str]:
+    """Files that the last keep has changed."""
+    known = {**now.originals, **before.files}
+    return {path for path, content in now.files.items() if known.get(path, content) != content}
 
 
 def is_orphan(site: Site, tx: str, kept: Collection[str]) -> bool:

@@ -1,5 +1,6 @@
 """Events in SQLite. The primary key is the compare-and-swap: two writers cannot both append the same version."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,6 +12,8 @@ from knowngood.errors import Conflict, StoreError
 from knowngood.model.events import Event
 
 FORMAT = 1
+LEAST_DISK = 100_000
+KEEP_IT = "keep the file: it holds all that was learned; `knowngood recover` brings the host back without it"
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (version INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
 """
@@ -38,12 +41,18 @@ class SqliteStore:
 
         Raises:
             Conflict: That version stands already.
-            StoreError: The disk is full, or the file cannot be written.
+            StoreError: The disk is full, the file cannot be written or is not the one that was read, or the event could
+                not be read back.
         """
+        body = self.readable(event)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self.connect()) as db, db:
-                db.execute("INSERT INTO event VALUES (?, ?)", (after + 1, self.encode(event)))
+                (last,) = db.execute("SELECT coalesce(max(version), 0) FROM event").fetchone()
+                if last < after:
+                    hint = "was .knowngood removed meanwhile? `knowngood status` says how the host is"
+                    raise StoreError(f"{self.path} ends at version {last}, not at {after}", hint=hint)
+                db.execute("INSERT INTO event VALUES (?, ?)", (after + 1, body))
         except sqlite3.IntegrityError as error:
             hint = "somebody else works in this lab: look at `knowngood status`, then run the command again"
             raise Conflict(f"version {after + 1} of {self.path} stands already", hint=hint) from error
@@ -52,6 +61,20 @@ class SqliteStore:
                 f"{self.path} cannot be written: {error}", hint="is the disk full or read-only?"
             ) from error
         return after + 1
+
+    def readable(self, event: Event) -> bytes:
+        """An event as it is stored.
+
+        Raises:
+            StoreError: It would make the whole log unreadable: JSON has no number for what is not finite.
+        """
+        body = self.encode(event)
+        try:
+            self.decode(body)
+        except msgspec.MsgspecError as error:
+            hint = "this is a bug if you did not give such a number; nothing was written"
+            raise StoreError(f"{type(event).__name__} holds a number that is not finite: {error}", hint=hint) from error
+        return body
 
     def events(self, *, since: int = 0) -> Iterator[tuple[int, Event]]:
         """All events with a version above ``since``, in order.
@@ -64,10 +87,13 @@ class SqliteStore:
         try:
             with closing(self.connect()) as db:
                 rows = db.execute("SELECT version, body FROM event WHERE version > ? ORDER BY version", (since,))
-                for version, body in rows:
+                for last, (version, body) in enumerate(rows, start=since):
+                    if version != last + 1:
+                        raise StoreError(f"{self.path} lacks the events from {last + 1} to {version - 1}", hint=KEEP_IT)
                     yield version, self.decode(body)
         except (sqlite3.Error, msgspec.MsgspecError) as error:
-            hint = "keep the file and ask for help: it holds all that was learned"
+            full = shutil.disk_usage(self.path.parent).free < LEAST_DISK
+            hint = f"the disk is full: make room in {self.path.parent}" if full else KEEP_IT
             raise StoreError(f"{self.path} cannot be read: {error}", hint=hint) from error
 
     def connect(self) -> sqlite3.Connection:

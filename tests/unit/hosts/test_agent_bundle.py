@@ -62,7 +62,8 @@ def names_defined_by(module: str) -> set[str]:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.add(node.name)
         targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
-        found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        # One target may be a tuple of names.
+        found |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
     return found
 
 

@@ -31,7 +31,7 @@ BOOK_VERSION = 1
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 KERNEL = ("/proc/sys/", "/sys/")
 COMMAND_S = 60
-WRITING, APPLIED, KEPT, REVERTING, REVERTED, LAPSED = "intent", "applied", "kept", "revert", "reverted", "lapsed"
+WRITING, APPLIED, KEPT, REVERTING, REVERTED, OVER = "intent", "applied", "kept", "revert", "reverted", "lapsed"
 GONE_WITH_BOOT = "a reboot has undone it already; nothing was written"
 
 
@@ -160,7 +160,7 @@ class SettingsBook:
                     notes = self._undo(page)
                     left = any(one.id == page.id for one in self._pages())
                     answers.append(Status(page.id, UNFINISHED if left else REVERTED, {}, notes))
-            answers += [self._renew(page) for page in self._pages() if self._word(page) == LAPSED]
+            answers += [self._renew(page) for page in self._pages() if self._word(page) == OVER]
         return answers
 
     def transactions(self) -> list[Status]:
@@ -217,7 +217,7 @@ class SettingsBook:
 
     def _word(self, page: Page) -> str:
         if page.state == KEPT and page.boot != self._now():
-            return LAPSED
+            return OVER
         return page.state if page.state in (APPLIED, KEPT) else UNFINISHED
 
     def _known(self, tx: str) -> Page:

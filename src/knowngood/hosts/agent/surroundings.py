@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SYS = "/sys"
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
-SWAP = (b"pswpin", b"pswpout")
+SWAP_COUNTS = (b"pswpin", b"pswpout")
 STEAL_FIELD = 8
 PRESSURES = ("cpu", "memory", "io")
 TOTAL_US = re.compile(rb"^some .*total=(\d+)", re.MULTILINE)
@@ -40,8 +40,8 @@ def counts() -> dict[str, float]:
     """
     found: dict[str, float] = {}
     pages = dict(line.split(None, 1) for line in read_proc("vmstat").splitlines() if b" " in line)
-    if all(name in pages for name in SWAP):
-        found["swap_mb"] = sum(int(pages[name]) for name in SWAP) * PAGE / 1e6
+    if all(name in pages for name in SWAP_COUNTS):
+        found["swap_mb"] = sum(int(pages[name]) for name in SWAP_COUNTS) * PAGE / 1e6
     if b"oom_kill" in pages:
         found["oom_kills"] = float(pages[b"oom_kill"])
     times = read_proc("stat").split(None, STEAL_FIELD + 1)
