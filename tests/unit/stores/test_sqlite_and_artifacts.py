@@ -73,3 +73,22 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a file in the way")
     with pytest.raises(StoreError):
         ArtifactFolder(tmp_path / "a").put(b"x")
+
+
+def test_an_event_that_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    store.append(event(1), after=0)
+    with pytest.raises(StoreError, match="not finite"):
+        store.append(event(float("nan")), after=1)
+    assert [one.at for _, one in store.events()] == [1.0]
+
+
+def test_a_log_never_begins_in_the_middle(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "s.db")
+    with pytest.raises(StoreError, match="ends at version 0, not at 3"):
+        store.append(event(1), after=3)
+    store.append(event(1), after=0)
+    with sqlite3.connect(store.path) as db:
+        db.execute("UPDATE event SET version = 2")
+    with pytest.raises(StoreError, match="lacks the events from 1 to 1"):
+        list(store.events())
