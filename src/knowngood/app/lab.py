@@ -24,8 +24,9 @@ from knowngood.model.isolation import Kind
 from knowngood.model.launch import LaunchSpec
 from knowngood.plugins import load_engine
 from knowngood.ports import Host
-from knowngood.reason.fold import Isolation, LabState, RaceRun, Trial
+from knowngood.reason.fold import LabState
 from knowngood.reason.items import Grain
+from knowngood.reason.records import Isolation, RaceRun, Trial
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.stores.sqlite import SqliteStore
 

@@ -1,11 +1,23 @@
 """An experiment file becomes a hypothesis."""
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from knowngood.config.values import check_keys, convert, nearest, omit, ratio, read_bytes, read_toml, table_list
+from knowngood.config.values import (
+    check_keys,
+    convert,
+    nearest,
+    omit,
+    ratio,
+    read_bytes,
+    read_toml,
+    table_list,
+    variable,
+    word,
+)
 from knowngood.errors import UsageError
 from knowngood.model.change import Change, ChangeSet, Edit, Env, File, Flag, Patch, Pin, Setting
 from knowngood.model.hypothesis import Hypothesis, Prediction, Sign
@@ -92,7 +104,14 @@ def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change
     for key in ("find", "replace", "root", "from"):
         if key in CHANGE_KEYS[kind] and not isinstance(table.get(key), str):
             raise UsageError(f"{where} ({kind}) has no {key}", hint=f"a {kind} needs {', '.join(CHANGE_KEYS[kind])}")
+    named = word(table[kind], where=f"{where}: {kind}")
+    if not named:
+        raise UsageError(f"{where}: {kind} is empty", hint="name what shall change")
+    for key in ("root", "from"):
+        word(table.get(key, ""), where=f"{where}: {key}")
     value = table.get("value")
+    if "\0" in str(value):
+        raise UsageError(f"{where}: value holds a NUL", hint="no program can be given one")
     match kind:
         case "edit":
             if not table["find"]:
@@ -105,7 +124,7 @@ def read_change(table: Mapping[str, Any], *, folder: Path, where: str) -> Change
             content = read_bytes(folder / table["from"], where=where)
             return File(path=on_host(table["file"], folder), content=content, source=table["from"])
         case "env":
-            return Env(name=table["env"], value=None if value is None else str(value))
+            return Env(name=variable(named, where=f"{where}: env"), value=None if value is None else str(value))
         case "pin":
             return read_pin(table, where=where)
         case "setting":
@@ -141,7 +160,7 @@ def read_setting(table: Mapping[str, Any], *, where: str) -> Setting:
 
 def on_host(path: str, folder: Path) -> str:
     """Path on the host: ``python:`` and absolute paths stay, others are relative to the experiment file."""
-    return path if path.startswith(("python:", "/")) else str((folder / path).resolve())
+    return path if path.startswith(("python:", "/")) else os.path.realpath(folder / path)
 
 
 def read_prediction(table: Mapping[str, Any], *, where: str) -> Prediction:
@@ -150,7 +169,9 @@ def read_prediction(table: Mapping[str, Any], *, where: str) -> Prediction:
     ends = cast("list[object]", table["change"]) if isinstance(table.get("change"), list) else []
     if len(ends) != len(("low", "high")) or not isinstance(table.get("metric"), str):
         raise UsageError(f"{where} is not complete", hint='like { metric = "output_tok_s", change = ["+5%", "+20%"] }')
-    low, high = sorted(ratio(end, where=where) for end in ends)
+    low, high = (ratio(end, where=where, least=-1.0) for end in ends)
+    if low > high:
+        raise UsageError(f"{where}: change goes from {ends[0]} to {ends[1]}", hint="the smaller end first")
     return Prediction(metric=table["metric"], low=low, high=high)
 
 
@@ -164,7 +185,7 @@ def read_sign(table: Mapping[str, Any], *, where: str) -> Sign:
         )
     try:
         re.compile(sign.log)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         raise UsageError(
             f"{where}: log is no regular expression: {error}", hint="escape what is meant as it is"
         ) from error

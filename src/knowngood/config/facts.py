@@ -66,7 +66,7 @@ def value_of(text: str) -> object:
     """A value as TOML has it; anything else is a text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text.strip()
 
 

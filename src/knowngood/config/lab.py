@@ -1,13 +1,16 @@
 """``knowngood.toml`` becomes a value."""
 
+import ipaddress
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import msgspec
 
-from knowngood.config.values import check_keys, convert, ratio, read_toml, seconds, table_list
+from knowngood.config.values import check_keys, convert, ratio, read_toml, seconds, table_list, variable, word
 from knowngood.errors import UsageError
+from knowngood.model.amounts import Count, Limit, Port, Some
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Lengths, Slo, Workload
 
@@ -18,6 +21,8 @@ TABLES = {
     "accuracy", "answers", "guards", "host", "host_guard", "lease", "load", "objective", "server", "verdict",
     "workload",
 }  # fmt: skip
+ENDLESS = {"host_guard", "verdict"}
+"""Tables with limits, of which ``inf`` is none."""
 GOODPUT = "goodput_s"
 MEMORY_LIMIT = 0.02
 
@@ -83,7 +88,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     env: dict[str, str] = {}
     cwd: str = ""
     address: str = "127.0.0.1"
-    port: int = 0
+    port: Port = 0
     ready_timeout: str = "10m"
     stop_grace: str = "10s"
     python: str = ""
@@ -141,10 +146,10 @@ class VerdictTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     profile: str = "standard"
-    baseline_pairs: int = 4
-    foreign_cores: float = 0.25
-    self_test_every: int = 20
-    champion_every: int = 5
+    baseline_pairs: Some = 4
+    foreign_cores: Limit = 0.25
+    self_test_every: Count = 20
+    champion_every: Count = 5
 
 
 class HostGuardTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,14 +166,14 @@ class HostGuardTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         gpu_limit_w: Power that accelerators are allowed, in W.
     """
 
-    swap_mb: float = 16.0
-    memory_wait: float = 0.1
-    cpu_throttles: float = 2.0
-    gpu_slowed: float = 0.0
-    foreign_processes: float = 0.0
-    server_age_s: float = 120.0
-    cpu_limit_mhz: float = 50.0
-    gpu_limit_w: float = 1.0
+    swap_mb: Limit = 16.0
+    memory_wait: Limit = 0.1
+    cpu_throttles: Limit = 2.0
+    gpu_slowed: Limit = 0.0
+    foreign_processes: Limit = 0.0
+    server_age_s: Limit = 120.0
+    cpu_limit_mhz: Limit = 50.0
+    gpu_limit_w: Limit = 1.0
 
 
 class AccuracyTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,8 +204,8 @@ class AnswersTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """
 
     prompts: str = ""
-    count: int = 20
-    tokens: int = 48
+    count: Some = 20
+    tokens: Some = 48
 
 
 class LabConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,7 +307,7 @@ def load_lab(root: Path) -> LabConfig:
         UsageError: The file is missing, is no TOML, has an unknown key or a wrong value; the message names it.
     """
     path = root / LAB_FILE
-    doc = read_toml(path)
+    doc = read_toml(path, endless=ENDLESS)
     check_keys(doc, TABLES, where=f"{path}")
     if "server" not in doc:
         raise UsageError(f"{path} has no [server]", hint='add [server] with engine = "…" and command = ["…"]')
@@ -315,7 +320,7 @@ def load_lab(root: Path) -> LabConfig:
         server=convert(doc["server"], ServerTable, where=f"{path} [server]"),
         workloads=read_workloads(doc.get("workload", DEFAULT_WORKLOAD), root=root, where=f"{path} [[workload]]"),
         objective=objective,
-        worthwhile=ratio(objective.worthwhile, where=f"{path} [objective] worthwhile"),
+        worthwhile=ratio(objective.worthwhile, where=f"{path} [objective] worthwhile", least=0.0),
         direction=objective.direction or better_direction(objective.metric),
         guards=guards,
         answers_mode=answers_mode,
@@ -331,10 +336,36 @@ def load_lab(root: Path) -> LabConfig:
         raise UsageError(f"{path} [server] command is empty", hint="give the server's argv as a list")
     require_accuracy(config, where=f"{path}")
     require_slo(config, where=f"{path}")
-    seconds(config.lease.ttl, where=f"{path} [lease] ttl")
-    seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout")
+    require_launchable(config.server, where=f"{path} [server]")
+    for folder in config.host.managed:
+        word(folder, where=f"{path} [host] managed")
+    seconds(config.lease.ttl, where=f"{path} [lease] ttl", least=0.1)
+    seconds(config.server.ready_timeout, where=f"{path} [server] ready_timeout", least=0.1)
     seconds(config.server.stop_grace, where=f"{path} [server] stop_grace")
     return config
+
+
+def require_launchable(server: ServerTable, *, where: str) -> None:
+    """Check that a process can be given these words, variables and address.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    for name, value in server.env.items():
+        variable(name, where=f"{where} env")
+        if "\0" in value:
+            raise UsageError(f"{where} env {name} holds a NUL", hint="no variable can")
+    if any("\0" in part for part in server.command):
+        raise UsageError(f"{where} command holds a NUL", hint="no argument can")
+    word(server.cwd, where=f"{where} cwd")
+    address = word(server.address, where=f"{where} address")
+    try:
+        if re.fullmatch(r"[0-9.]+", address) or ":" in address:
+            ipaddress.ip_address(address)
+    except ValueError as error:
+        raise UsageError(f"{where} address is {address!r}", hint="such as 127.0.0.1, 0.0.0.0 or a name") from error
+    if not address or " " in address:
+        raise UsageError(f"{where} address is {address!r}", hint="such as 127.0.0.1, 0.0.0.0 or a name")
 
 
 def require_accuracy(config: LabConfig, *, where: str) -> None:
@@ -401,6 +432,11 @@ def read_workloads(tables: object, *, root: Path, where: str) -> tuple[Workload,
         if "slo" in table:
             filled["slo"] = convert(table["slo"], Slo, where=f"{at} slo")
         load = convert(filled, Workload, where=at)
+        if not load.requests and not load.duration_s:
+            raise UsageError(f"{at} measures nothing", hint="set requests or duration_s above 0")
+        for key, length in (("isl", load.isl), ("osl", load.osl)):
+            if length.high and length.high < length.low:
+                raise UsageError(f"{at} {key}: high = {length.high} is below low = {length.low}", hint="swap them")
         if load.concurrency and load.rate:
             raise UsageError(f"{at} has both concurrency and rate", hint="closed loop or open loop: take one away")
         if not load.concurrency and not load.rate:
@@ -432,6 +468,8 @@ def read_guards(table: Mapping[str, Any], *, where: str) -> tuple[dict[str, floa
         if (metric, value) == ("memory", "off"):
             memory = None
             continue
+        if isinstance(value, int | float) and value < 0:
+            raise UsageError(f"{where} {metric} is {value}", hint="a limit, 0 or more")
         limit = float(value) if isinstance(value, int | float) else abs(ratio(value, where=f"{where} {metric}"))
         if metric == "memory":
             memory = limit

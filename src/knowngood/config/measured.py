@@ -5,12 +5,14 @@ import difflib
 import io
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
 from typing import cast, get_args
 
+from knowngood.config.values import LARGEST_FILE, read_file
 from knowngood.errors import UsageError
 from knowngood.model.measured import Measured, Offer, Side
 
@@ -28,12 +30,14 @@ def load_measured(path: Path) -> Offer:
     Raises:
         UsageError: It cannot be read, or a row is wrong.
     """
-    name = "standard input" if str(path) == "-" else str(path)
+    if str(path) == "-":
+        name, content = "standard input", sys.stdin.buffer.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise UsageError(f"{name} has more than {LARGEST_FILE // 1_000_000} MB", hint=HINT)
+    else:
+        name, content = str(path), read_file(path, hint="name a file, or - for stdin")
     try:
-        with open(0 if str(path) == "-" else path, encoding="utf-8", newline="") as file:  # noqa: PTH123
-            text = file.read()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="name a file, or - for stdin") from error
+        text = content.decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} is not UTF-8 text: {error}", hint="save it as UTF-8") from error
     return read_measured(text, name=name)
@@ -68,7 +72,7 @@ def _json_rows(text: str, *, name: str) -> Iterator[Row]:
             continue
         try:
             row: object = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{name}, line {line}: not JSON: {error}", hint="one object a line") from error
         if not isinstance(row, dict):
             raise UsageError(f"{name}, line {line}: not a JSON object", hint=HINT)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from knowngood.config.values import LARGEST_TEXT, read_file
 from knowngood.errors import UsageError
 from knowngood.model.steptime import ModelFacts
 
@@ -21,10 +22,8 @@ def load_shape(path: Path) -> ModelFacts:
     """
     file = path / "config.json" if path.is_dir() else path
     try:
-        doc = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", hint="name a model's config.json") from error
-    except ValueError as error:
+        doc = json.loads(read_file(file, hint="name a model's config.json", most=LARGEST_TEXT))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{file} is no JSON: {error}", hint="name a model's config.json") from error
     if not isinstance(doc, dict):
         raise UsageError(f"{file} is no model's config", hint="it must hold an object")

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from knowngood.config.experiment import load_experiment
-from knowngood.config.values import check_keys, convert, nearest, omit, read_toml, seconds, table_list
+from knowngood.config.values import check_keys, convert, nearest, omit, read_toml, seconds, table_list, variable, word
 from knowngood.errors import UsageError
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.race import Knob, Scalar, Space
@@ -140,7 +140,7 @@ def read_budget(budget: int | str, *, where: str) -> tuple[int, float]:
         if budget < 1:
             raise UsageError(f"{where} is {budget}", hint="launches, such as 24, or a time, such as 40m")
         return budget, 0.0
-    return MOST_LAUNCHES, seconds(budget, where=where) / 60
+    return MOST_LAUNCHES, seconds(budget, where=where, least=1.0) / 60
 
 
 def read_knob(table: Mapping[str, Any], known: Mapping[str, Knob], *, where: str) -> Knob:
@@ -154,6 +154,12 @@ def read_knob(table: Mapping[str, Any], known: Mapping[str, Knob], *, where: str
     if len(kinds) != 1:
         raise UsageError(f"{where} names {len(kinds) or 'no'} kind of knob", hint=f"one of {', '.join(KINDS)}")
     kind = kinds[0]
+    if not word(table[kind], where=f"{where}: {kind}"):
+        raise UsageError(f"{where}: {kind} is empty", hint="name what may be varied")
+    if kind == "env":
+        variable(table[kind], where=f"{where}: env")
+    if any("\0" in str(one) for one in found.choices):
+        raise UsageError(f"{where}: a choice holds a NUL", hint="no program can be given one")
     if bool(found.choices) == bool(found.range):
         raise UsageError(f"{where} needs choices or a range", hint="choices = [1, 2, 4], or range = [1, 64]")
     if len({str(one) for one in found.choices}) < len(found.choices):

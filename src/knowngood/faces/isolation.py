@@ -8,7 +8,8 @@ from knowngood.faces.views import TrialView, View, trial_view
 from knowngood.model.change import describe
 from knowngood.model.events import SubsetLaunched
 from knowngood.model.isolation import Culprit, Kind, Outcome
-from knowngood.reason.fold import Isolation, LabState
+from knowngood.reason.fold import LabState
+from knowngood.reason.records import Isolation
 from knowngood.reason.suspicion import confirmation, is_complete
 
 

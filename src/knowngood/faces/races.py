@@ -8,7 +8,7 @@ import msgspec
 from knowngood.faces.layout import columns, percent
 from knowngood.faces.views import TrialView, View, trial_view
 from knowngood.model.race import Point, Standing
-from knowngood.reason.fold import RaceRun, Trial
+from knowngood.reason.records import RaceRun, Trial
 
 SIGNS = {"winner": "green", "level": "cyan", "behind": "yellow", "worse": "yellow", "failed": "red"}
 

@@ -17,9 +17,10 @@ from knowngood.model.evidence import AccuracyCheck, AnswerCheck, Proof
 from knowngood.model.finding import Finding
 from knowngood.model.measured import Ruling
 from knowngood.model.verdict import Verdict
-from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.fold import LabState
 from knowngood.reason.load import foreign_cores
 from knowngood.reason.rank import Ranked
+from knowngood.reason.records import Trial
 from knowngood.reason.suspicion import worth_isolating
 
 

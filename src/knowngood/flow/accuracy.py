@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from knowngood.config.lab import AccuracyTable
-from knowngood.config.values import seconds
-from knowngood.errors import CheckFailed
+from knowngood.config.values import read_file, seconds
+from knowngood.errors import CheckFailed, UsageError
 from knowngood.flow.bench import Bench
 from knowngood.flow.server import Server, served_model
 from knowngood.model.evidence import AccuracyCheck, Arm
@@ -82,10 +82,10 @@ class AccuracyDesk:
                 hint=f"run it by hand against a server: {' '.join(table.command)}",
             )
         try:
-            return (results or printed).read_bytes()
-        except OSError as error:
+            return read_file(results or printed, hint="[accuracy] results names it")
+        except UsageError as error:
             raise CheckFailed(
-                f"the accuracy command left no {table.results}: {error.strerror}", hint="[accuracy] results names it"
+                f"the accuracy command left no {table.results or 'output'}: {error.message}", hint=error.hint
             ) from error
 
 

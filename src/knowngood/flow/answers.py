@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from knowngood.errors import LoadError
+from knowngood.config.values import read_file
+from knowngood.errors import LoadError, UsageError
 from knowngood.flow.bench import Bench
 from knowngood.flow.server import Server
 from knowngood.model.evidence import AnswerCheck, Arm
@@ -99,11 +100,12 @@ def read_prompts(bench: Bench) -> tuple[str, ...]:
         return tuple(PROMPTS[: table.count])
     path = bench.config.root / table.prompts
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as error:
-        raise LoadError(
-            f"{path} cannot be read: {error.strerror}", hint="[answers] prompts is relative to the lab"
-        ) from error
+        text = read_file(path, hint="[answers] prompts is relative to the lab").decode()
+    except UsageError as error:
+        raise LoadError(error.message, hint=error.hint) from error
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{path} cannot be read: {error}", hint="it must be a UTF-8 text file") from error
+    lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < table.count:
         raise LoadError(f"{path} has {len(lines)} prompts, {table.count} are wanted", hint="lower [answers] count")
     return tuple(lines[: table.count])

@@ -14,7 +14,8 @@ from knowngood.model.events import Purpose, TrialStarted
 from knowngood.model.files import FileEdit
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.reason.comparison import all_noise, own_noise
-from knowngood.reason.fold import Trial, find
+from knowngood.reason.fold import find
+from knowngood.reason.records import Trial
 
 HYPOTHESES = {
     "self_test": Hypothesis(

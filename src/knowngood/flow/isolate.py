@@ -25,11 +25,11 @@ from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Culprit, Isolated, Kind, Outcome, Subset
 from knowngood.reason.comparison import floor_of
 from knowngood.reason.findings import change_key, learn_culprit
-from knowngood.reason.fold import Isolation, Trial
 from knowngood.reason.isolate import Blame, CulpritSearch, Found, expected_launches
 from knowngood.reason.items import Grain, Item, by_risk, signature, suspects, take_apart
 from knowngood.reason.power import price
 from knowngood.reason.profile import find_profile
+from knowngood.reason.records import Isolation, Trial
 from knowngood.reason.screen import Screen, Sorted, launches_for
 from knowngood.reason.suspicion import failed_start, is_complete, newest_isolation, newest_trial
 

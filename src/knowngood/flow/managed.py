@@ -90,6 +90,7 @@ def list_roots(site: Site, roots: Sequence[str], *, digests: bool) -> dict[str, 
         "skip": [str(lab / EXPERIMENTS), str(lab / LAB_FILE), str(site.folder)],
         "largest": LARGEST,
         "digests": digests,
+        "longest_s": LIST_S,
     }
     source = resources.files("knowngood.flow.on_host").joinpath("listing.py").read_text("utf-8")
     done = site.host.run(["python3", "-I", "-c", source, json.dumps(request)], timeout_s=LIST_S)

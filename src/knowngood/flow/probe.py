@@ -18,8 +18,8 @@ from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Outcome, Subset
 from knowngood.reason.blame import blame
 from knowngood.reason.conditions import unlike, watched
-from knowngood.reason.fold import Isolation
 from knowngood.reason.items import Item, signature, subset
+from knowngood.reason.records import Isolation
 
 HOST_CAUSES = frozenset(
     {

@@ -36,9 +36,10 @@ from knowngood.reason.blame import blame
 from knowngood.reason.comparison import Comparison, resolution
 from knowngood.reason.conditions import unlike, watched
 from knowngood.reason.findings import learn
-from knowngood.reason.fold import RaceRun, Trial, confirmation, same_race
+from knowngood.reason.fold import confirmation, same_race
 from knowngood.reason.pareto import usual_metrics
 from knowngood.reason.race import BASELINE, Race
+from knowngood.reason.records import RaceRun, Trial
 
 MINUTE_S = 60.0
 

@@ -19,7 +19,7 @@ from knowngood.flow.settings import drifted_settings
 from knowngood.model.baseline import Baseline
 from knowngood.model.events import KeepUndone, Recovered
 from knowngood.ports import Host, Transaction, Tuning
-from knowngood.reason.fold import Trial
+from knowngood.reason.records import Trial
 
 SAMPLES = ".jsonl.gz"
 

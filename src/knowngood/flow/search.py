@@ -10,8 +10,8 @@ from knowngood.model.change import Setting, describe
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.race import Space, Values
 from knowngood.reason.findings import change_key, dead_ends
-from knowngood.reason.fold import RaceRun
 from knowngood.reason.propose import Tried, propose, require_optuna
+from knowngood.reason.records import RaceRun
 from knowngood.reason.space import candidate, combinations, is_dead, is_forbidden, member, stands_at
 
 

@@ -123,13 +123,14 @@ def wait_ready(bench: Bench, process: Process, spec: LaunchSpec, route: Route, r
     """
     begun = time.monotonic()
     stir = Stirring(process, log, readiness)
-    while time.monotonic() - begun < bench.ready_timeout_s:
+    while (left_s := begun + bench.ready_timeout_s - time.monotonic()) > 0:
         status = process.poll()
         if status is not None:
             raise died(bench, status, log, seconds=time.monotonic() - begun)
         if stir.hopeless:
             raise died(bench, wait_end(process), log, seconds=time.monotonic() - begun)
-        if fetch(route.url + readiness.health)[0] == OK and answers(route.url, readiness):
+        healthy = fetch(route.url + readiness.health, timeout_s=min(2.0, left_s))[0] == OK
+        if healthy and answers(route.url, readiness, timeout_s=min(60.0, left_s)):
             return
         stir.look()
         bench.show.advance(f"waiting for the server: {stir.describe(readiness.quiet_s)}", 0.0)
@@ -201,14 +202,14 @@ class Stirring:
         return f"{state}, at: {self.stage}" if self.stage else state
 
 
-def answers(url: str, readiness: Readiness) -> bool:
+def answers(url: str, readiness: Readiness, *, timeout_s: float = 60.0) -> bool:
     """Whether the first answer comes: a healthy page alone proves little."""
     if not readiness.first_answer:
         return True
     body = {"prompt": "Hello", "max_tokens": 1, "model": served_model(url), "temperature": 0}
     if readiness.first_answer.endswith("/chat/completions"):
         body = {**body, "messages": [{"role": "user", "content": "Hello"}]}
-    status, _ = fetch(url + readiness.first_answer, body=body, timeout_s=60)
+    status, _ = fetch(url + readiness.first_answer, body=body, timeout_s=timeout_s)
     return status == OK
 
 
@@ -217,7 +218,7 @@ def served_model(url: str) -> str:
     status, page = fetch(url + "/v1/models")
     try:
         return str(json.loads(page)["data"][0]["id"]) if status == OK else ""
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
 
 

@@ -34,7 +34,8 @@ from knowngood.model.verdict import Verdict
 from knowngood.reason.blame import blame
 from knowngood.reason.comparison import Comparison, own_noise
 from knowngood.reason.findings import learn
-from knowngood.reason.fold import Trial, resumable
+from knowngood.reason.fold import resumable
+from knowngood.reason.records import Trial
 
 
 def run_trial(

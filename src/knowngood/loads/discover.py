@@ -62,5 +62,5 @@ def first_model(plan: Plan, address: Address) -> str:
     try:
         listed: Any = json.loads(body)
         return str(listed["data"][0]["id"])
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""

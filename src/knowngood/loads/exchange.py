@@ -8,6 +8,7 @@ from knowngood.loads.sse import EventStream
 from knowngood.loads.window import Phase
 
 _DETAIL: Final = 200
+_MOST: Final = 1 << 31
 
 _decode = json.JSONDecoder().decode
 
@@ -20,6 +21,7 @@ class Exchange:
         phase: What it is for.
         scheduled: When it was due.
         sent: When the client began to send it.
+        asked: Most tokens that it asked for; 0 if that cannot be told.
         times: When each event that carries text arrived.
         ended: When the response, or the attempt, was over; 0 while it is in flight.
         status: HTTP status; 0 if there was none.
@@ -34,6 +36,7 @@ class Exchange:
         "_plain",
         "_response",
         "_stream",
+        "asked",
         "detail",
         "ended",
         "error",
@@ -46,11 +49,12 @@ class Exchange:
         "tokens",
     )
 
-    def __init__(self, *, index: int, phase: Phase, scheduled: int, sent: int) -> None:
+    def __init__(self, *, index: int, phase: Phase, scheduled: int, sent: int, asked: int = 0) -> None:
         self.index = index
         self.phase: Phase = phase
         self.scheduled = scheduled
         self.sent = sent
+        self.asked = asked
         self.times: list[int] = []
         self.ended = 0
         self.tokens: int | None = None
@@ -141,10 +145,19 @@ class Exchange:
                     self._finish_seen = True
             usage = event.get("usage")
             if usage:
-                self.tokens = int(usage["completion_tokens"])
-                self.prompt_tokens = int(usage["prompt_tokens"])
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+                self._count(usage, at)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             self.fail("malformed", f"not a completion event ({error}): {payload[:80]!r}", at)
+
+    def _count(self, usage: Any, at: int) -> None:
+        """Take in the server's own count; an answer with more tokens than were asked for proves it wrong."""
+        tokens, prompt_tokens = int(usage["completion_tokens"]), int(usage["prompt_tokens"])
+        if not (0 <= tokens < _MOST and 0 <= prompt_tokens < _MOST):
+            raise ValueError("a count of tokens that cannot be")
+        if self.asked and tokens > self.asked:
+            self.fail("overcounted", f"the server says {tokens} tokens for {self.asked} asked", at)
+            return
+        self.tokens, self.prompt_tokens = tokens, prompt_tokens
 
 
 def _carries_text(choice: Any) -> bool:

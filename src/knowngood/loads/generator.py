@@ -55,7 +55,7 @@ class Generator:
         )
         self._window = Window(warmup=plan.warmup, requests=plan.requests, duration=round(plan.duration_s * _NS))
         self._indices = plan.indices()
-        self._stock: deque[tuple[int, bytes]] = deque()
+        self._stock: deque[tuple[int, int, bytes]] = deque()
         self._epoll = select.epoll()
         self._idle: list[Wire] = []
         self._busy: dict[int, tuple[Wire, Exchange]] = {}
@@ -105,7 +105,8 @@ class Generator:
 
     def _write_ahead(self) -> None:
         index = next(self._indices)
-        self._stock.append((index, self._plan.request(index, model=self._model)))
+        asked = self._plan.most_tokens(self._plan.wanted(index).tokens)
+        self._stock.append((index, asked, self._plan.request(index, model=self._model)))
 
     def _send_due(self, now: int) -> None:
         due = self._pace.due()
@@ -113,10 +114,10 @@ class Generator:
             scheduled = self._pace.take()
             if not self._stock:
                 self._write_ahead()
-            index, request = self._stock.popleft()
+            index, asked, request = self._stock.popleft()
             sent = time.monotonic_ns()
             phase = self._window.admit(scheduled if self._plan.rate else sent)
-            exchange = Exchange(index=index, phase=phase, scheduled=scheduled, sent=sent)
+            exchange = Exchange(index=index, phase=phase, scheduled=scheduled, sent=sent, asked=asked)
             self._deadlines.append((sent + round(self._plan.timeout_s * _NS), exchange))
             self._send(exchange, request)
             due = self._pace.due()

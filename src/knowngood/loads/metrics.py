@@ -1,6 +1,7 @@
 """Metrics that a program tells by itself: a JSON object with numbers in it, whole or in the last line that is one."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import cast
 
@@ -73,12 +74,12 @@ def _is_object(text: str) -> bool:
         return False
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
 def _flatten(value: object, name: str) -> Iterator[tuple[str, float]]:
-    """Yield every number in a JSON value with its dotted name; truth values are not numbers."""
+    """Yield every number in a JSON value with its dotted name; truth values, nan and infinity are not numbers."""
     if isinstance(value, dict):
         for key, inner in cast("dict[str, object]", value).items():
             yield from _flatten(inner, f"{name}.{key}" if name else key)
@@ -86,4 +87,15 @@ def _flatten(value: object, name: str) -> Iterator[tuple[str, float]]:
         for index, inner in enumerate(cast("list[object]", value)):
             yield from _flatten(inner, f"{name}.{index}" if name else str(index))
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name, float(value)
+        number = finite(value)
+        if number is not None:
+            yield name, number
+
+
+def finite(value: float) -> float | None:
+    """A JSON number as a float; None if it is none that can be computed with."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

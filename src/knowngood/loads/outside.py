@@ -111,7 +111,7 @@ class Outside(ABC):
                 mark()
                 seconds, used = time.monotonic() - began, _children_cpu_s() - before
                 found = self._read(job)
-            except (LookupError, TypeError, ValueError, OSError) as error:
+            except (LookupError, TypeError, ValueError, OSError, ArithmeticError, RecursionError) as error:
                 raise unread(self.name, error) from error
             finally:
                 _pack(folder, out)

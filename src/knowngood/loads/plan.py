@@ -3,9 +3,12 @@
 import json
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from knowngood.loads.words import Draw, ask
+from knowngood.loads.words import Ask, Draw, ask
+
+_OTHER_LENGTHS: Final = {"max_completion_tokens", "max_new_tokens", "n_predict"}
+"""Names that some servers take instead of ``max_tokens``; which one wins is their own matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +82,30 @@ class Plan:
         """Numbers of the requests in the order they are sent: the warm-up below 0, the first measured one is 0."""
         return count(-self.warmup)
 
+    def wanted(self, index: int) -> Ask:
+        """Prompt and length of request number ``index``."""
+        return ask(self.first + index, isl=self.isl, osl=self.osl, seed=self.seed, prompts=self.prompts)
+
+    def most_tokens(self, tokens: int) -> int:
+        """Most tokens that an answer may have.
+
+        Args:
+            tokens: Length that was drawn for it.
+
+        Returns:
+            That, or what ``extra`` says instead; 0 if that cannot be told.
+        """
+        if _OTHER_LENGTHS & self.extra.keys():
+            return 0
+        told = (self.extra.get("max_tokens", tokens), self.extra.get("n", 1), self.extra.get("best_of", 1))
+        if not all(isinstance(one, int) for one in told):
+            return 0
+        length, choices, tried = map(int, told)
+        return length * max(choices, tried)
+
     def request(self, index: int, *, model: str) -> bytes:
         """Write the HTTP request number ``index``."""
-        wanted = ask(self.first + index, isl=self.isl, osl=self.osl, seed=self.seed, prompts=self.prompts)
+        wanted = self.wanted(index)
         chat = self.endpoint == "chat"
         body: dict[str, Any] = {"model": model} if model else {}
         body |= {"messages": [{"role": "user", "content": wanted.prompt}]} if chat else {"prompt": wanted.prompt}

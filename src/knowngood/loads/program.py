@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from knowngood.errors import LoadError
+from knowngood.config.values import read_file
+from knowngood.errors import LoadError, UsageError
 from knowngood.loads.metrics import NoMetrics, last_object
 from knowngood.model.evidence import RunRecord
 from knowngood.model.workload import Workload
@@ -67,8 +68,8 @@ class Program:
     def _find(self, target: Target) -> tuple[dict[str, float], str]:
         source = self._metrics_file or str(target.log)
         try:
-            return self._read(Path(source).read_text(encoding="utf-8", errors="replace"))
-        except OSError as error:
-            raise LoadError(f"cannot read the metrics in {source}: {error.strerror}", hint=_HINT) from error
+            return self._read(read_file(Path(source), hint=_HINT).decode(errors="replace"))
+        except UsageError as error:
+            raise LoadError(f"cannot read the metrics: {error.message}", hint=_HINT) from error
         except NoMetrics as error:
             raise LoadError(f"{error} in {source}", hint=_HINT) from error

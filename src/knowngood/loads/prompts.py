@@ -32,7 +32,7 @@ def _prompt_of(line: str, *, where: str) -> str:
     hint = 'each line must be an object such as {"prompt": "Once upon a time"}'
     try:
         row: object = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON: {error}", hint=hint) from error
     prompt = cast("dict[str, object]", row).get("prompt") if isinstance(row, dict) else None
     if not isinstance(prompt, str) or not prompt:

@@ -5,6 +5,7 @@ from typing import assert_never
 
 import msgspec
 
+from knowngood.model.amounts import Some
 from knowngood.model.launch import LaunchSpec, spellings, without_flag
 
 PYTHONPATH = "PYTHONPATH"
@@ -23,7 +24,7 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, tag="edit"):
     path: str
     find: str
     replace: str
-    count: int = 1
+    count: Some = 1
 
 
 class Patch(msgspec.Struct, frozen=True, kw_only=True, tag="patch"):

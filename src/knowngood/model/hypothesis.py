@@ -2,6 +2,7 @@
 
 import msgspec
 
+from knowngood.model.amounts import Number
 from knowngood.model.change import ChangeSet
 
 
@@ -30,7 +31,7 @@ class Sign(msgspec.Struct, frozen=True, kw_only=True):
 
     log: str = ""
     metric: str = ""
-    above: float = 0.0
+    above: Number = 0.0
 
 
 class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from knowngood.model.amounts import Count, Milliseconds, Patience, Rate, Seconds, Slots, Spread, Tokens
+
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     """Distribution of a length in tokens.
@@ -15,10 +17,10 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
         high: Largest length drawn; 0 means no limit.
     """
 
-    mean: float
-    sd: float = 0.0
-    low: int = 1
-    high: int = 0
+    mean: Tokens
+    sd: Spread = 0.0
+    low: Count = 1
+    high: Count = 0
 
 
 class Slo(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,9 +32,9 @@ class Slo(msgspec.Struct, frozen=True, kw_only=True):
         e2e_ms: Longest time to the last token, in milliseconds.
     """
 
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2e_ms: float | None = None
+    ttft_ms: Milliseconds | None = None
+    tpot_ms: Milliseconds | None = None
+    e2e_ms: Milliseconds | None = None
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,13 +66,13 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     prompts: str = ""
     isl: Lengths = Lengths(mean=128)
     osl: Lengths = Lengths(mean=64)
-    concurrency: int = 0
-    rate: float = 0.0
+    concurrency: Slots = 0
+    rate: Rate = 0.0
     arrivals: Literal["constant", "poisson"] = "poisson"
-    duration_s: float = 10.0
-    requests: int = 0
-    warmup: int = 2
-    timeout_s: float = 120.0
+    duration_s: Seconds = 10.0
+    requests: Count = 0
+    warmup: Count = 2
+    timeout_s: Patience = 120.0
     seed: int = 0
     slo: Slo | None = None
     model: str = ""

@@ -35,6 +35,8 @@ def read_any(path: Path, *, strict: bool = True) -> tuple[Reading, ...]:
         UsageError: It cannot be read, or is nothing that we know.
     """
     try:
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no regular file", hint=f"name {KNOWN}")
         with path.open("rb") as file:
             raw = file.read(HEAD)
         head = (unzipped(path) if raw.startswith(GZIP_MAGIC) else raw).lstrip(b"\xef\xbb\xbf \t\r\n")

@@ -49,7 +49,7 @@ def objects(text: str) -> Iterator[Mapping[str, object]]:
     """JSON objects of a text: its lines, or the members of the one list that it is."""
     try:
         rows: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         rows = [parsed(line) for line in text.splitlines()]
     for row in cast("list[object]", rows) if isinstance(rows, list) else [rows]:
         if isinstance(row, dict):
@@ -60,7 +60,7 @@ def parsed(line: str) -> object:
     """JSON value of a line; None if it is none."""
     try:
         return cast("object", json.loads(line))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

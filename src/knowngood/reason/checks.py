@@ -9,8 +9,9 @@ from collections.abc import Iterable
 
 from knowngood.model.events import Purpose
 from knowngood.model.evidence import LaunchRecord
-from knowngood.reason.fold import LabState, Trial, whole_pairs
+from knowngood.reason.fold import LabState, whole_pairs
 from knowngood.reason.noise import FULL_HISTORY, noise_floor
+from knowngood.reason.records import Trial
 
 FALSE_KEEP = 0.01
 """Rate of false keeps that the rule promises not to exceed."""

@@ -11,7 +11,7 @@ from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.reason.blame import GUILTY
 from knowngood.reason.findings import change_key, dead_end
-from knowngood.reason.fold import Trial
+from knowngood.reason.records import Trial
 
 State = Literal["open", "waiting", "dead", "kept", "reverted", "undecided", "void", "undone"]
 

@@ -8,8 +8,9 @@ from knowngood.model.events import LaunchFailed
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.isolation import Kind
 from knowngood.reason.findings import change_key
-from knowngood.reason.fold import Isolation, LabState, Trial
+from knowngood.reason.fold import LabState
 from knowngood.reason.items import pieces_of
+from knowngood.reason.records import Isolation, Trial
 
 REPEATS = 2
 """A pair is repeated so often at most before its trial is given up."""

@@ -122,7 +122,8 @@ def test_a_facts_file_names_a_config(tmp_path: Path) -> None:
         ('[hardware]\nlink = "isa"', "Invalid enum value 'isa'"),
         ("[speculation]\nacceptance = 0.6", "Expected `array`"),
         ("[model]\nexperts = 4\nexperts_per_token = 8", "more experts than there are"),
-        ('[model]\nconfig = "none.json"', "none.json cannot be read"),
+        ('[model]\nconfig = "none.json"', "none.json"),
+        ("[model]\nconfig = 3", "there is no file"),
         ("model = 3", "Expected `object`"),
     ],
 )

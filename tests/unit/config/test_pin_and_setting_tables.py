@@ -40,7 +40,7 @@ def test_it_is_read(tmp_path: Path, table: str, change: Change) -> None:
         ('setting = "vm.swappiness"', "has no value"),
         ('setting = "clock"\nvalue = "1"\nread = ["q"]', "belong together"),
         ('setting = "clock"\nvalue = "1"\nread = ["q"]\nwrite = ["s"]', "names no {value}"),
-        ('setting = 3\nvalue = "1"', "Expected `str`"),
+        ('setting = 3\nvalue = "1"', "setting is 3"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path: Path, table: str, words: str) -> None:

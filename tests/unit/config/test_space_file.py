@@ -68,7 +68,7 @@ def test_a_budget_is_launches_or_time(tmp_path: Path) -> None:
         ('flag = "-x"\nrange = [4, 1]', "holds no two values"),
         ('flag = "-x"\nrange = [1, 4]\nstep = 9', "holds no two values"),
         ('flag = "-x"\nrange = [1, 2, 3]', "range is"),
-        ('flag = "-x"\nrange = [1, inf]', "range is"),
+        ('flag = "-x"\nrange = [1, inf]', "is inf"),
         ('flag = "-x"\nrange = [0, 4]\nlog = true', "log goes with"),
         ('flag = "-x"\nchioces = [1]', "unknown key 'chioces'"),
         ('flag = "-x"\nchoices = [[1]]', "choices"),

@@ -16,8 +16,9 @@ from knowngood.model.events import Event, LaunchFailed, LaunchMeasured, RaceEnde
 from knowngood.model.evidence import LaunchRecord, RunRecord
 from knowngood.model.hypothesis import Hypothesis
 from knowngood.model.race import Standing
-from knowngood.reason.fold import RaceRun, fold
+from knowngood.reason.fold import fold
 from knowngood.reason.pareto import pareto
+from knowngood.reason.records import RaceRun
 
 METRICS = ("output_tok_s", "ttft_p99_ms")
 EVIL = "<b>slots & threads</b>"

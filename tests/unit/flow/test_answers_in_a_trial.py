@@ -12,7 +12,7 @@ from knowngood.flow.bench import Bench
 from knowngood.flow.server import Server
 from knowngood.flow.trial import run_trial
 from knowngood.model.evidence import AnswerCheck, Arm
-from knowngood.reason.fold import Trial
+from knowngood.reason.records import Trial
 
 visits: list[Arm] = []
 wrong = 0

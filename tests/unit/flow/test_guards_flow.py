@@ -22,7 +22,7 @@ from knowngood.model.events import AccuracyChecked, Event, LaunchMeasured
 from knowngood.model.evidence import CpuReading, RunRecord, Surroundings
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.workload import Workload
-from knowngood.reason.fold import Trial
+from knowngood.reason.records import Trial
 from knowngood.testing.fakes import FakeEngine, FakeProcess
 
 KERNEL = "/proc/sys/kernel/osrelease"

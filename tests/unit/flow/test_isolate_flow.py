@@ -21,8 +21,8 @@ from knowngood.model.events import (
     TrialStarted,
 )
 from knowngood.model.hypothesis import Hypothesis, Prediction
-from knowngood.reason.fold import Isolation, Trial
 from knowngood.reason.patches import file_diff
+from knowngood.reason.records import Isolation, Trial
 from knowngood.reason.suspicion import confirmation, worth_isolating
 
 FLAGS = tuple(Flag(flag=f"--f{number}", value="1") for number in range(6))

@@ -24,7 +24,7 @@ from knowngood.model.race import Knob, Space
 from knowngood.model.workload import Workload
 from knowngood.reason.answers import Answer, Comparison
 from knowngood.reason.findings import change_key
-from knowngood.reason.fold import RaceRun, Trial
+from knowngood.reason.records import RaceRun, Trial
 from knowngood.stores.artifacts import ArtifactFolder
 from knowngood.testing.fakes import FakeClock, FakeEngine, FakeHost, FakeLoad, FakeStore
 

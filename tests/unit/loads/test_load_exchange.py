@@ -96,3 +96,30 @@ def test_long_details_are_cut() -> None:
     one = exchange()
     one.feed(b"HTTP/1.1 500 X\r\nContent-Length: 9000\r\n\r\n" + b"x" * 9000, 1)
     assert one.detail == "x" * 200
+
+
+def counted(tokens: object, prompt_tokens: object = 7) -> bytes:
+    return event({"choices": [], "usage": {"prompt_tokens": prompt_tokens, "completion_tokens": tokens}})
+
+
+def test_more_tokens_than_were_asked_for_are_an_error_of_their_own() -> None:
+    one = Exchange(index=0, phase="measured", scheduled=1, sent=2, asked=16)
+    one.feed(HEAD + text("a") * 16 + counted(160) + event(b"[DONE]") + END, 5)
+    assert (one.error, one.tokens) == ("overcounted", None)
+    assert one.detail == "the server says 160 tokens for 16 asked"
+
+
+def test_an_event_may_hold_several_tokens() -> None:
+    one = Exchange(index=0, phase="measured", scheduled=1, sent=2, asked=16)
+    one.feed(HEAD + text("a b c d") * 4 + counted(16) + event(b"[DONE]") + END, 5)
+    assert (one.error, one.tokens) == ("", 16)
+
+
+@pytest.mark.parametrize("tokens", [b"9" * 400, b"1e400", b"NaN", b"-1", b"[" * 100_000 + b"]" * 100_000])
+@pytest.mark.parametrize("place", [b"completion_tokens", b"prompt_tokens"])
+def test_a_count_that_nothing_can_be_is_malformed(tokens: bytes, place: bytes) -> None:
+    usage = {b"completion_tokens": b"1", b"prompt_tokens": b"1", place: tokens}
+    fields = b",".join(b'"%b":%b' % pair for pair in usage.items())
+    one = exchange()
+    one.feed(HEAD + text("a") + event(b'{"usage":{%b}}' % fields), 5)
+    assert (one.error, one.tokens, one.prompt_tokens) == ("malformed", None, None)

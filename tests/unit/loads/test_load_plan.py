@@ -113,3 +113,21 @@ def test_the_header_of_the_samples_does_not_repeat_the_prompts(tmp_path: Path) -
     plan = plan_pass("http://box", Workload(concurrency=1, prompts=str(prompts)), out=OUT)
     assert plan.summary()["prompts"] == 2
     assert b"secret two" in plan.request(1, model="")
+
+
+@pytest.mark.parametrize(
+    ("extra", "most"),
+    [
+        ({}, 16),
+        ({"max_tokens": 8}, 8),
+        ({"n": 3}, 48),
+        ({"best_of": 2}, 32),
+        ({"n_predict": 400}, 0),
+        ({"max_tokens": "8"}, 0),
+    ],
+)
+def test_most_tokens_of_an_answer_follow_from_what_is_sent(
+    extra: dict[str, str | int | float | bool], most: int
+) -> None:
+    plan = plan_pass("http://h", Workload(concurrency=1, extra=extra), out=Path("x"))
+    assert plan.most_tokens(16) == most

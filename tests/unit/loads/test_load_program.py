@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from knowngood.errors import LoadError
+from knowngood.loads.metrics import NoMetrics, last_object
 from knowngood.loads.program import Program
 from knowngood.model.evidence import RunRecord
 from knowngood.model.workload import Workload
@@ -63,3 +64,23 @@ def test_a_missing_or_bad_metrics_file_is_told(tmp_path: Path) -> None:
 def test_a_program_that_does_not_end_is_told(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="did not end within"):
         measure(tmp_path, "", lives=1000)
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "9" * 400])
+def test_what_cannot_be_computed_with_is_left_out(odd: str) -> None:
+    assert last_object(f'{{"score": 10, "x": {odd}}}')[0] == {"score": 10.0}
+
+
+def test_deep_nesting_is_no_metric() -> None:
+    with pytest.raises(NoMetrics):
+        last_object('{"a":' + "[" * 100_000)
+    with pytest.raises(NoMetrics):
+        last_object("[" * 100_000)
+
+
+def test_a_metrics_file_without_an_end_is_not_read(tmp_path: Path) -> None:
+    target = Target(url="", alive=lambda: False, log=tmp_path / "log")
+    with pytest.raises(LoadError, match="no regular file"):
+        Program("/dev/zero").measure(
+            target, Workload(), out=tmp_path / "out", progress=lambda _: None, mark=lambda: None
+        )

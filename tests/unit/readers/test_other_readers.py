@@ -1,6 +1,7 @@
 """Logs and tables in the forms that their programs' sources print; the samples are written after those sources."""
 
 import gzip
+import os
 import sqlite3
 from pathlib import Path
 
@@ -215,3 +216,11 @@ def test_the_catalogue_is_whole() -> None:
     assert len(known.knobs) == len({knob.id for knob in known.knobs}) > 100
     assert all(knob.effect and knob.source and knob.danger for knob in known.knobs)
     assert len(known.rules) == 16
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="no regular file"):
+        read_any(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="no regular file"):
+        read_any(Path("/dev/zero"))

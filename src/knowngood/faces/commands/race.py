@@ -10,7 +10,7 @@ from knowngood.config.space import LineUp, read_budget, read_line_up
 from knowngood.errors import UsageError
 from knowngood.faces.races import RacePlanView, RaceView, race_view
 from knowngood.faces.show import json_option, lab_option, open_lab, present
-from knowngood.reason.fold import RaceRun, Trial
+from knowngood.reason.records import RaceRun, Trial
 
 
 @click.command(name="race")

@@ -10,7 +10,7 @@ from knowngood.loads.samples import Sample, read_samples
 from knowngood.model.evidence import Arm
 from knowngood.model.workload import Workload
 from knowngood.ports import Artifacts
-from knowngood.reason.fold import Trial
+from knowngood.reason.records import Trial
 
 POINTS = 120
 """Points that a curve is drawn with."""

@@ -11,8 +11,9 @@ from knowngood.config.lab import LabConfig, better_direction
 from knowngood.model.evidence import LaunchRecord
 from knowngood.reason.accuracy import judge_accuracy
 from knowngood.reason.comparison import Comparison, split
-from knowngood.reason.fold import BaselineRun, LabState, Trial, counting, last_attempts
+from knowngood.reason.fold import LabState, counting, last_attempts
 from knowngood.reason.guards import GuardResult
+from knowngood.reason.records import BaselineRun, Trial
 
 Outcome = Literal["keep", "revert", "inconclusive", "void", "undone", "running"]
 OUTCOMES: tuple[Outcome, ...] = ("keep", "undone", "revert", "inconclusive", "void", "running")

@@ -9,11 +9,11 @@ from knowngood.faces.report.marks import across, box, dot, figure, line
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.scale import effects
 from knowngood.faces.report.words import count, moment, percent, quantity, title
-from knowngood.reason.fold import BaselineRun
 from knowngood.reason.load import foreign_cores
 from knowngood.reason.noise import noise_floor
 from knowngood.reason.power import mde
 from knowngood.reason.profile import PROFILES
+from knowngood.reason.records import BaselineRun
 
 WIDTH, LANE = 960.0, 44.0
 EDGE = 30.0

@@ -8,7 +8,7 @@ from knowngood.faces.report.marks import line, words
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.scale import Axis
 from knowngood.faces.report.words import clip, duration, percent, span
-from knowngood.reason.fold import Trial
+from knowngood.reason.records import Trial
 
 WIDTH, ROW = 250.0, 26.0
 EDGE = 18.0

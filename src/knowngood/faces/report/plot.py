@@ -10,7 +10,8 @@ from knowngood.faces.report.marks import across, box, words
 from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.page import style
 from knowngood.faces.report.words import clip, count, percent, span, title
-from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.fold import LabState
+from knowngood.reason.records import Trial
 
 WIDTH = 880.0
 EDGE = 20.0

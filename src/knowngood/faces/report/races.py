@@ -11,8 +11,9 @@ from knowngood.faces.report.markup import Markup, Node, element
 from knowngood.faces.report.scale import linear
 from knowngood.faces.report.words import clip, count, duration, moment, percent, quantity, title
 from knowngood.model.race import Point
-from knowngood.reason.fold import RaceRun, confirmation
+from knowngood.reason.fold import confirmation
 from knowngood.reason.pareto import pareto
+from knowngood.reason.records import RaceRun
 
 WIDTH, HEIGHT = 720.0, 320.0
 LEFT, RIGHT = 70.0, 700.0

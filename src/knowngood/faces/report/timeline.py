@@ -9,8 +9,8 @@ from knowngood.faces.report.markup import Markup, Node
 from knowngood.faces.report.scale import Axis, linear
 from knowngood.faces.report.words import count, quantity, title, unit
 from knowngood.model.evidence import Arm, LaunchRecord
-from knowngood.reason.fold import Trial
 from knowngood.reason.load import foreign_cores
+from knowngood.reason.records import Trial
 
 WIDTH, HEIGHT = 470.0, 254.0
 LEFT, RIGHT = 54.0, 462.0

@@ -24,8 +24,8 @@ from knowngood.faces.report.words import clip, count, duration, moment, percent,
 from knowngood.model.diagnosis import Diagnosis
 from knowngood.model.evidence import Proof
 from knowngood.reason.answers import passes
-from knowngood.reason.fold import Trial
 from knowngood.reason.load import foreign_cores
+from knowngood.reason.records import Trial
 
 LONGEST_LINE = 2000
 HELD = {True: "yes", False: "no", None: "unknown"}

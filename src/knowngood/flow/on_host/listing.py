@@ -8,13 +8,17 @@ and names that are no UTF-8.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import signal
 import stat
 import sys
 from typing import Any
 
+UNREAL = frozenset(("cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"))
+"""File systems whose files hold no bytes that stay."""
 LEFT_OUT = frozenset((".git", ".hg", ".svn", "__pycache__"))
 PARKED = ".knowngood"
 
@@ -29,6 +33,10 @@ def listing(root: str, skip: list[str], largest: int, *, digests: bool) -> dict[
         digests: Whether to read the files at all.
     """
     found: dict[str, tuple[int, int, str]] = {}
+    unreal = unreal_mounts()
+    if any((root.rstrip("/") + "/").startswith(mount.rstrip("/") + "/") for mount in unreal):
+        raise OSError(errno.EINVAL, "no directory of files that stay", root)
+    skip = [*skip, *unreal]
     for folder, folders, files in os.walk(root, onerror=refuse):
         folders[:] = sorted(name for name in folders if is_listed(name) and os.path.join(folder, name) not in skip)
         for name in sorted(files):
@@ -40,6 +48,13 @@ def listing(root: str, skip: list[str], largest: int, *, digests: bool) -> dict[
                     digest = file_sha256(path) if read else ""
                     found[os.path.relpath(path, root)] = (status.st_size, status.st_mtime_ns, digest)
     return found
+
+
+def unreal_mounts() -> list[str]:
+    """Where file systems are mounted that the kernel makes up. Source: proc(5), mounts."""
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
+        rows = [line.split() for line in file]
+    return [row[1].replace("\\040", " ") for row in rows if row[2] in UNREAL]
 
 
 def refuse(error: OSError) -> None:
@@ -68,6 +83,8 @@ def file_sha256(path: str) -> str:
 def main() -> None:
     """Carry the request out and print the answer."""
     request: dict[str, Any] = json.loads(sys.argv[1])
+    # Whoever asked may be gone by then.
+    signal.alarm(request["longest_s"])
     answer: dict[str, Any] = {}
     try:
         for root in request["roots"]:

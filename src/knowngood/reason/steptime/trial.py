@@ -9,7 +9,8 @@ import msgspec
 from knowngood.model.evidence import Arm, LaunchRecord
 from knowngood.model.launch import LaunchSpec
 from knowngood.model.steptime import Facts
-from knowngood.reason.fold import LabState, Trial
+from knowngood.reason.fold import LabState
+from knowngood.reason.records import Trial
 
 SPECULATES = ("--speculative", "--spec-", "--draft", "-md", "--model-draft")
 ARMS: tuple[Arm, ...] = ("baseline", "candidate")

@@ -20,7 +20,8 @@ from knowngood.model.profile import (
     Topology,
 )
 from knowngood.model.steptime import BaselineFacts, Facts, ModelFacts, ServerFacts, SpeculationFacts
-from knowngood.reason.fold import BaselineRun, LabState, Trial
+from knowngood.reason.fold import LabState
+from knowngood.reason.records import BaselineRun, Trial
 from knowngood.reason.steptime.arithmetic import work_out
 from knowngood.reason.steptime.budget import budget
 from knowngood.reason.steptime.evidence import gather, with_evidence
