@@ -1,8 +1,9 @@
 """Everything checked before a byte changes."""
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -222,6 +223,7 @@ def plan_trial(
     if hypothesis.proves:
         require_telling(bench, hypothesis.proves)
     edits = plan_edits(bench.host, bench.config, hypothesis.changes, known_files(bench))
+    require_not_ours(bench, edits)
     bench.host.settings.read(hypothesis.changes.settings())
     overlay = build_overlay(bench, hypothesis.changes)
     candidate = candidate_launch(bench, baseline, hypothesis.changes, overlay)
@@ -234,6 +236,18 @@ def plan_trial(
         sign=hypothesis.proves,
     )
     return arms, dead
+
+
+def require_not_ours(bench: Bench, edits: Sequence[FileEdit]) -> None:
+    """Refuse edits of the lab's own memory; the overlays beside it are code like any other.
+
+    Raises:
+        Refused: A path is the store's, or an artifact.
+    """
+    own = bench.folder.resolve()
+    for path in (Path(edit.path) for edit in edits):
+        if bench.host.is_here and (path.parent == own or path.is_relative_to(own / "artifacts")):
+            raise Refused(f"{path} is the memory of this lab", hint="change files that the server reads")
 
 
 def require_telling(bench: Bench, sign: Sign) -> None:

@@ -74,7 +74,7 @@ def test_a_history_file_is_named_by_its_rows(tmp_path: Path) -> None:
         (csv(gain=0) + "noise,99,1,ttft_p50_ms,5,9999\n", (), "standard input has several metrics"),
         (csv(gain=0), ("--worthwhile", "2"), "--worthwhile is '2'"),
         (csv(gain=0), ("--profile", "sloppy"), "there is no verdict profile 'sloppy'"),
-        (csv(gain=0), ("--noise", "none.csv"), "none.csv cannot be read"),
+        (csv(gain=0), ("--noise", "none.csv"), "there is no file none.csv"),
         (csv(gain=0), ("--metric", "x"), "standard input has no metric 'x'"),
     ],
 )

@@ -518,3 +518,13 @@ def test_a_sign_that_shows_without_the_change_is_refused_before_anything_starts(
     with pytest.raises(Refused, match="shows without the change, too"):
         run_trial(world.bench, signed(Sign(log=" started")))
     assert len(world.host.launches) == begun
+
+
+def test_the_memory_of_the_lab_is_no_file_to_edit(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda _: 1.0)
+    store = str(world.bench.folder.resolve() / "store.db")
+    world.host.files[store] = b"False"
+    begun = len(world.host.launches)
+    with pytest.raises(Refused, match="memory of this lab"):
+        run_trial(world.bench, hypothesis(Edit(path=store, find="False", replace="True")))
+    assert len(world.host.launches) == begun

@@ -106,3 +106,9 @@ def test_when_a_holder_counts_as_gone(record: dict[str, object], silence_s: floa
     why = vanished(record, silence_s)
     assert words in why
     assert bool(why) is bool(words)
+
+
+def test_a_state_directory_that_was_removed_is_not_called_a_takeover(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match=r"lease\.json is gone") as caught:
+        lease.Book(str(tmp_path / "gone")).check(7)
+    assert "went back" not in caught.value.hint

@@ -199,6 +199,13 @@ class Book:
                 raise busy(record["holder"])
             return
         since = f" at {record['ended']}" if record.get("token") == token and record.get("ended") else ""
+        if not record:
+            raise Failure(
+                "HostError",
+                f"the lease was lost: {self._path} is gone or cannot be read",
+                "Did somebody remove the state directory? Then nobody can say what is left over:"
+                " look for servers and edited files by hand.",
+            )
         why = record.get("why") or "somebody else took the machine over"
         raise Failure(
             "HostError",
