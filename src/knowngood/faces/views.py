@@ -332,7 +332,8 @@ def baseline_view(state: LabState, baseline: Baseline, *, metric: str, mde: floa
     """Show a baseline that was just measured."""
     noise = state.noise
     spread = math.sqrt(sum(value**2 for value in noise) / len(noise)) if noise else 0.0
-    values = tuple(launch.value for launch in state.ledger)
+    runs = [run for run in state.runs.values() if run.baseline.version == baseline.version]
+    values = tuple(launch.value for launch in runs[-1].launches) if runs else ()
     return BaselineView(baseline=baseline, metric=metric, values=values, noise=math.expm1(spread), mde=mde)
 
 

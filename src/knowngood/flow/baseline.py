@@ -18,6 +18,7 @@ from knowngood.model.events import BaselineFailed, BaselineRecorded, BaselineSta
 from knowngood.model.evidence import LaunchRecord
 from knowngood.reason.conditions import watched
 from knowngood.reason.noise import noise_from_launches
+from knowngood.reason.profile import find_profile
 
 
 def record_baseline(bench: Bench) -> Baseline:
@@ -44,6 +45,7 @@ def record_baseline(bench: Bench) -> Baseline:
 
 def measure_baseline(bench: Bench) -> Baseline:
     """Measure pairs of equal launches until there are as many as wanted; the lease is held by the caller."""
+    find_profile(bench.config.verdict.profile)
     baseline = next_baseline(bench)
     run = f"b{len(bench.memory.state.runs) + 1:04d}"
     pairs = bench.config.verdict.baseline_pairs

@@ -8,6 +8,8 @@ from knowngood.reason.power import Price, hoped_for, mde, price
 from knowngood.reason.profile import PROFILES, find_profile
 
 STOP_S = 1.0
+MINUTE = 1.5
+"""Below so many minutes seconds are named."""
 
 
 def launch_seconds(bench: Bench) -> tuple[float, float]:
@@ -15,9 +17,9 @@ def launch_seconds(bench: Bench) -> tuple[float, float]:
     known = bench.memory.state.ledger or bench.memory.state.recent
     if not known:
         return 60.0, bench.config.workloads[0].duration_s
-    ready_s = sum(launch.ready_s for launch in known) / len(known)
     run_s = sum(run.seconds for launch in known for run in launch.runs) / len(known)
-    return ready_s + STOP_S, run_s
+    whole_s = sum(max(launch.took_s, launch.ready_s) for launch in known) / len(known)
+    return max(whole_s - run_s, 0.0) + STOP_S, run_s
 
 
 def price_of(bench: Bench, profile: str) -> Price:
@@ -31,8 +33,13 @@ def announce(bench: Bench, title: str, profile: str) -> None:
     """Say before the first launch what may be found and how long it takes."""
     cost = price_of(bench, profile)
     finds = f"finds an effect of {cost.mde:+.1%} with 80 % probability"
-    takes = f"takes about {cost.minutes:.1f} min if there is none, at most {cost.most_minutes:.1f}"
+    takes = f"takes about {in_words(cost.minutes)} if there is none, at most {in_words(cost.most_minutes)}"
     bench.show.begin(f"{title}: {finds}, {takes}", expected_s=0.0)
+
+
+def in_words(minutes: float) -> str:
+    """A length of time as people say it."""
+    return f"{60 * minutes:.0f} s" if minutes < MINUTE else f"{minutes:.0f} min"
 
 
 def require_answerable(bench: Bench, hypothesis: Hypothesis, profile: str) -> None:

@@ -22,6 +22,7 @@ from knowngood.model.evidence import ACCEPTANCE, Arm, LaunchRecord, Proof, RunRe
 from knowngood.model.hypothesis import Sign
 from knowngood.model.workload import Workload
 from knowngood.ports import Observed
+from knowngood.reason.load import foreign_cores
 from knowngood.reason.sign import find_sign
 
 INTERRUPTIONS = 2
@@ -115,7 +116,10 @@ def measure_launch(
             packages=observed.inside.packages,
         )
         on_measured(server, launch)
-    return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log))
+    if (busy := foreign_cores(launch)) > bench.config.verdict.foreign_cores:
+        bench.show.note(f"the host is busy: others used {busy:.2f} cores during launch {slot.index + 1}")
+    took_s = bench.now() - server.started_at
+    return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log), took_s=took_s)
 
 
 def memory_of(bench: Bench, first: RunRecord, observed: Observed) -> float:

@@ -1,5 +1,6 @@
 """Pairs of launches, one of each arm, measured until the rule decides."""
 
+import statistics
 from collections.abc import Sequence
 
 import msgspec
@@ -19,6 +20,7 @@ from knowngood.reason.answers import passes
 from knowngood.reason.comparison import Comparison
 from knowngood.reason.conditions import unlike, watched
 from knowngood.reason.guards import GuardResult
+from knowngood.reason.load import foreign_cores
 
 
 class Pairs:
@@ -179,6 +181,9 @@ class Pairs:
     def add_remarks(self, verdict: Verdict) -> str:
         """Say beside the reason what looks corrupted, and with a keep which guards the evidence was too thin for."""
         remarks = [verdict.why]
+        busy = statistics.median(foreign_cores(launch) for launch in self.accepted) if self.accepted else 0.0
+        if busy > self.bench.config.verdict.foreign_cores:
+            remarks.append(f"holds for a host this busy only: others used {busy:.2f} cores")
         suspicion = self.comparison.suspicion(self.accepted)
         remarks += [suspicion] if suspicion else []
         thin = [f"{guard.name} ({guard.why})" for guard in self.guards() if guard.state == "undecided"]

@@ -23,6 +23,7 @@ from knowngood.flow.preflight import (
     require_no_drift,
     require_same_host,
 )
+from knowngood.flow.server import require_free_port
 from knowngood.flow.settings import settled
 from knowngood.model.baseline import Baseline
 from knowngood.model.change import Pin
@@ -76,6 +77,7 @@ def run_trial(
         comparison = prepare(bench, baseline, profile or bench.config.verdict.profile)
         if not force:
             require_answerable(bench, hypothesis, comparison.profile)
+        require_free_port(bench.host, baseline.spec)
         started = opening(bench, hypothesis, comparison)
         name = started.trial
         announce(bench, f"{name} {hypothesis.name}", comparison.profile)

@@ -115,6 +115,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
         rss_mb: Resident memory of the server's process group, in MB: as its first measured window opened.
         packages: Digest over the Python packages that the server loads from; empty for none.
         candidate: Name of the candidate, where there are many; empty for the baseline, and in a trial.
+        took_s: Seconds from its start until it was measured: readiness, warm-up, windows and what they waited for.
     """
 
     arm: Arm
@@ -129,6 +130,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     log: str = ""
     rss_mb: float = 0.0
     candidate: str = ""
+    took_s: float = 0.0
     packages: str = ""
 
     @property

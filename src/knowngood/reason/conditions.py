@@ -40,6 +40,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
         # A later run of a launch is later by nature.
         return min(seen) if seen and self.name == "server_age_s" else max(seen, default=None)
 
+    def is_worse(self, one: float | None, other: float | None) -> bool:
+        """Whether a value is further from another than allowed, to the bad side where there is one."""
+        has_sides = not self.is_setting and self.name != "server_age_s"
+        return self.differs(one, other) and (not has_sides or (one or 0.0) > (other or 0.0))
+
     def differs(self, one: float | None, other: float | None) -> bool:
         """Whether two values are further apart than allowed; a value that is not known differs from none."""
         if one is None or other is None:
@@ -86,11 +91,14 @@ def uneven(launches: Sequence[LaunchRecord], conditions: Sequence[Condition]) ->
 
 
 def unlike(launch: LaunchRecord, others: Sequence[LaunchRecord], conditions: Sequence[Condition]) -> str:
-    """Say in what a launch saw another host than the median of ``others``; empty if it did not."""
+    """Say in what a launch saw a worse host than the median of ``others``; empty if it did not.
+
+    A quieter one is what was wanted all along.
+    """
     said: list[str] = []
     for each in conditions:
         seen = each.value(launch)
         known = [value for other in others if (value := each.value(other)) is not None]
-        if known and each.differs(seen, statistics.median(known)):
+        if known and each.is_worse(seen, statistics.median(known)):
             said.append(f"{each.words.format(seen)}, unlike the launches before")
     return "; ".join(said)

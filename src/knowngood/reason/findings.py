@@ -108,7 +108,7 @@ def learn(
         scope=scope_of(facts),
         evidence=(trial,),
         quote=diagnosis.line if diagnosis else "",
-        reopens=diagnosis.retest or REOPENS if diagnosis is not None and is_dead else "",
+        reopens=(diagnosis.retest or REOPENS).removeprefix("with ") if diagnosis is not None and is_dead else "",
         effect=verdict.estimate,
         member_keys=member_keys(guilty),
         within=diagnosis.scope if diagnosis is not None and is_dead else "",

@@ -97,7 +97,10 @@ class LabState(msgspec.Struct, frozen=True, kw_only=True):
         if self.baseline is None:
             return ()
         here = self.baseline.version
-        runs = (last_attempts(run.launches) for run in self.runs.values() if run.baseline.version == here)
+        # A measuring that was cut off counts only if it was of the same thing: the lab file may have changed since.
+        same = (self.baseline.spec, self.baseline.workloads)
+        ours = (run for run in self.runs.values() if run.baseline.version == here)
+        runs = (last_attempts(run.launches) for run in ours if (run.baseline.spec, run.baseline.workloads) == same)
         tests = (check for check in self.checks.values() if check.purpose == "self_test")
         trials = (counting(trial) for trial in (*self.trials.values(), *tests) if trial.baseline == here)
         races = (race.launches for race in self.races.values() if race.baseline == here)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.flow.world import EDIT, FILE, SLOTS, World, hypothesis, ready
 
@@ -528,3 +529,46 @@ def test_the_memory_of_the_lab_is_no_file_to_edit(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="memory of this lab"):
         run_trial(world.bench, hypothesis(Edit(path=store, find="False", replace="True")))
     assert len(world.host.launches) == begun
+
+
+def test_a_baseline_that_was_cut_off_with_another_workload_is_no_history(tmp_path: Path) -> None:
+    still_to_cut = [True]
+
+    def speed(world: World) -> float:
+        if world.runs == 3 and still_to_cut:
+            still_to_cut.clear()
+            raise KeyboardInterrupt
+        return 1.0
+
+    world = World(tmp_path, speed)
+    with pytest.raises(KeyboardInterrupt):
+        record_baseline(world.bench)
+    config = world.bench.config
+    other = msgspec.structs.replace(config, workloads=(msgspec.structs.replace(config.workloads[0], concurrency=9),))
+    object.__setattr__(world.bench, "config", other)
+    record_baseline(world.bench)
+    state = world.bench.memory.state
+    assert len(state.runs["b0001"].launches) == 3
+    assert state.ledger == state.runs["b0002"].launches
+
+
+def test_a_busy_host_is_said_with_the_verdict(tmp_path: Path) -> None:
+    world = ready(tmp_path, lambda w: 1.5 if w.has("--slots 4") else 1.0)
+    world.foreign = lambda _: 1.0
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert trial.verdict is not None
+    assert "this busy only: others used 1.00 cores" in trial.verdict.why
+
+
+def test_a_taken_port_uses_up_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from knowngood.errors import Busy
+    from knowngood.flow import trial as module
+
+    def taken(_host: object, spec: LaunchSpec) -> None:
+        raise Busy(f"somebody listens on {spec.address}:{spec.port} already", hint="stop it")
+
+    world = ready(tmp_path, lambda _: 1.0)
+    monkeypatch.setattr(module, "require_free_port", taken)
+    with pytest.raises(Busy):
+        run_trial(world.bench, hypothesis(SLOTS))
+    assert world.bench.memory.state.trials == {}

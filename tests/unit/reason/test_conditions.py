@@ -95,3 +95,10 @@ def test_a_lone_launch_is_held_against_the_median_of_others() -> None:
     assert unlike(launch("candidate", {"swap_mb": 100.0}), known, WATCHED)
     assert not unlike(launch("candidate", {"swap_mb": 10.0}), known, WATCHED)
     assert not unlike(launch("candidate", {"swap_mb": 100.0}), [], WATCHED)
+
+
+def test_a_quieter_host_is_not_held_against_a_launch() -> None:
+    known = [launch("baseline", {"swap_mb": 100.0}) for _ in range(3)]
+    assert not unlike(launch("candidate", {"swap_mb": 0.0}), known, WATCHED)
+    old = [launch("baseline", {"server_age_s": 1000.0}) for _ in range(3)]
+    assert unlike(launch("candidate", {"server_age_s": 1.0}), old, WATCHED)
