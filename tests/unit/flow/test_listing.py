@@ -4,7 +4,10 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from knowngood.flow.on_host import listing as lister
 
@@ -40,3 +43,10 @@ def test_the_lister_ends_by_itself_when_nobody_waits_for_it_any_more(tmp_path: P
     request = {"roots": [str(tmp_path)], "skip": [], "largest": 1000, "digests": True, "longest_s": 1}
     argv = [sys.executable, "-c", f"{slow}; {run}", json.dumps(request)]
     assert subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode == -signal.SIGALRM
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_mount(), reason="NOT TESTED: nothing is mounted on /dev/shm")  # noqa: S108
+def test_real_files_within_what_the_kernel_makes_up_are_managed() -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        (Path(folder) / "a").write_text("a")
+        assert listed(folder).returncode == 0

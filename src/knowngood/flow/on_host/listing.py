@@ -33,10 +33,12 @@ def listing(root: str, skip: list[str], largest: int, *, digests: bool) -> dict[
         digests: Whether to read the files at all.
     """
     found: dict[str, tuple[int, int, str]] = {}
-    unreal = unreal_mounts()
-    if any((root.rstrip("/") + "/").startswith(mount.rstrip("/") + "/") for mount in unreal):
+    mounts = mounted()
+    # The innermost one counts: /dev/shm holds real files, /dev does not.
+    around = [mount for mount in mounts if (root.rstrip("/") + "/").startswith(mount.rstrip("/") + "/")]
+    if mounts.get(max(around, key=len, default="")) in UNREAL:
         raise OSError(errno.EINVAL, "no directory of files that stay", root)
-    skip = [*skip, *unreal]
+    skip = [*skip, *(mount for mount, kind in mounts.items() if kind in UNREAL)]
     for folder, folders, files in os.walk(root, onerror=refuse):
         folders[:] = sorted(name for name in folders if is_listed(name) and os.path.join(folder, name) not in skip)
         for name in sorted(files):
@@ -50,11 +52,11 @@ def listing(root: str, skip: list[str], largest: int, *, digests: bool) -> dict[
     return found
 
 
-def unreal_mounts() -> list[str]:
-    """Where file systems are mounted that the kernel makes up. Source: proc(5), mounts."""
+def mounted() -> dict[str, str]:
+    """Mount point to the file system that shows there. Source: proc(5), mounts."""
     with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
         rows = [line.split() for line in file]
-    return [row[1].replace("\\040", " ") for row in rows if row[2] in UNREAL]
+    return {row[1].replace("\\040", " "): row[2] for row in rows}
 
 
 def refuse(error: OSError) -> None:
