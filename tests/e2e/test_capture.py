@@ -58,7 +58,7 @@ def edit_by_hand(folder: Path) -> None:
     (folder / "pace.txt").write_bytes(b"5 ms between tokens\r\n")
     (folder / "sub" / "table.bin").write_bytes(b"\0\1\3")
     (folder / "sub" / "old.py").unlink()
-    (folder / "sub" / "new one.py").write_text("NEW = 'ä'")
+    (folder / "sub" / "new one.txt").write_text("NEW = 'ä'")
     (folder / ".git" / "index").write_text("not ours")
 
 
@@ -92,7 +92,7 @@ def test_edits_by_hand_become_an_experiment_that_is_tried_and_kept(lab: "RealLab
 
 def test_the_patch_is_one_that_git_applies(lab: "RealLab", engine: Path) -> None:
     (engine / "pace.txt").write_bytes(b"5 ms between tokens\r\n")
-    (engine / "sub" / "new one.py").write_text("NEW = 1")
+    (engine / "sub" / "new one.txt").write_text("NEW = 1")
     (engine / "sub" / "old.py").unlink()
     after = contents(engine)
     assert lab.run("capture", "--name", "by-hand", "--yes").status == 0
@@ -136,7 +136,7 @@ def test_only_what_was_asked_for_is_captured(lab: "RealLab", engine: Path) -> No
     other = (engine / "pace.txt").read_bytes()
     done = lab.run("capture", "--root", str(engine / "sub"), "--yes", "--json")
     assert done.status == 0, done
-    assert sorted(Path(path).name for path in done.json["changed"]) == ["new one.py", "old.py", "table.bin"]
+    assert sorted(Path(path).name for path in done.json["changed"]) == ["new one.txt", "old.py", "table.bin"]
     assert (engine / "pace.txt").read_bytes() == other
     assert lab.run("status").status == 3
     nowhere = lab.run("capture", "--root", "/etc", "--yes", "--json")
