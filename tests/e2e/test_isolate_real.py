@@ -62,7 +62,6 @@ def test_one_of_six_members_prevents_the_start(lab: "RealLab") -> None:
     assert len(done.json["survivors"]) == 5
     # No dead end: with flash attention, which the baseline has switched off, the member would do.
     assert lab.run("findings", "--json").json["findings"][0]["sign"] == "hurts"
-    assert lab.run("try", lab.experiment("again", CULPRIT)).status == 2, "a dead end from now on"
     lab.assert_known_good()
 
 

@@ -100,6 +100,10 @@ def judge_errors(*, errors: int, requests: int, base_errors: int, base_requests:
     return GuardResult(name="error_rate", state="fail" if chance < ERROR_LEVEL else "pass", why=why)
 
 
+SLIGHT_MB = 16.0
+"""Growth that no host is short of: a module more, a larger buffer."""
+
+
 def judge_memory(name: str, mine: Sequence[float], base: Sequence[float], *, margin: float) -> GuardResult:
     """Judge memory: nearly the same in each launch, so that one launch an arm suffices.
 
@@ -110,7 +114,8 @@ def judge_memory(name: str, mine: Sequence[float], base: Sequence[float], *, mar
         margin: Largest growth allowed, as a ratio minus one.
 
     Returns:
-        ``fail`` if the growth is surely above the margin, ``pass`` if it is surely below.
+        ``fail`` if the growth is surely above the margin, ``pass`` if it is surely below. Less than ``SLIGHT_MB`` never
+        fails.
     """
     mine, base = [mb for mb in mine if mb > 0], [mb for mb in base if mb > 0]
     if not mine or not base:
@@ -126,7 +131,7 @@ def judge_memory(name: str, mine: Sequence[float], base: Sequence[float], *, mar
     # A difference of two launches has that spread, that of two means less.
     error = max(spread, MEMORY_SPREAD) * math.sqrt((1 / len(mine) + 1 / len(base)) / 2)
     error *= float(stdtrit(max(len(known), UNKNOWN_FREEDOM), FAIL_LEVEL))
-    limit = math.log1p(margin)
+    limit = math.log1p(max(margin, SLIGHT_MB / before))
     if growth - error > limit:
         return GuardResult(name=name, state="fail", why=f"{why} ([guards] memory)")
     return GuardResult(name=name, state="pass" if growth + error < limit else "undecided", why=why)

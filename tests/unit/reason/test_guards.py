@@ -14,7 +14,13 @@ STEADY = (300.0, 300.3, 299.8, 300.1, 300.2, 299.9, 300.0, 300.1)
 
 
 def memory(*mine: float, base: tuple[float, ...] = STEADY, margin: float = 0.02) -> str:
-    return judge_memory("server memory", mine, base, margin=margin).state
+    # Given in units of 100 MB: below SLIGHT_MB nothing is judged.
+    return judge_memory("server memory", [100 * one for one in mine], [100 * one for one in base], margin=margin).state
+
+
+def test_growth_that_nobody_is_short_of_never_fails() -> None:
+    assert judge_memory("server memory", [45.0], [30.0, 30.0], margin=0.02).state != "fail"
+    assert judge_memory("server memory", [60.0], [30.0, 30.0], margin=0.02).state == "fail"
 
 
 def test_one_launch_is_enough_for_memory() -> None:
