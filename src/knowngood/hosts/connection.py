@@ -16,9 +16,9 @@ from knowngood.errors import KnowngoodError, Unreachable
 from knowngood.hosts.agent.frames import MAGIC, Cut, pack, unpack
 from knowngood.hosts.ask import error_of
 from knowngood.hosts.bundle import scripts
+from knowngood.reason.boot import TOO_OLD, boot_words
 
 # Reads the agent's text from standard input and becomes it; no quotes, so that it survives any number of shells.
-TOO_OLD = 86
 BOOT = (
     f"import sys,zlib;sys.version_info<(3,8)and sys.exit({TOO_OLD});"
     "i=sys.stdin.buffer;s=zlib.decompress(i.read(int(i.readline())));exec(s)"
@@ -212,13 +212,9 @@ def ends(process: "subprocess.Popen[bytes]") -> tuple[IO[bytes], IO[bytes]]:
 
 def far_words(python: str, *, sudo: bool) -> list[str]:
     """What is run at the far end: a shell that looks for an interpreter and becomes the agent."""
-    names = " ".join(shlex.quote(name) for name in ((python,) if python else PYTHONS))
-    before = "sudo -n " if sudo else ""
-    script = (
-        f'for p in {names}; do command -v "$p" >/dev/null 2>&1 || continue; {before}"$p" -IS -c "{BOOT}" serve; '
-        f's=$?; [ $s = {TOO_OLD} ] || exit $s; done; echo "{NO_PYTHON}" >&2; exit 127'
-    )
-    return ["sh", "-c", script]
+    names = (python,) if python else PYTHONS
+    before = "sudo -n" if sudo else ""
+    return boot_words(names, BOOT, arguments="serve", before=before, missing=NO_PYTHON)
 
 
 def skip_noise(stream: IO[bytes]) -> None:

@@ -1,7 +1,6 @@
 """The load generator on another machine: sent over standard input, its samples come back with what it prints."""
 
 import json
-import shlex
 import zlib
 from collections.abc import Sequence
 from functools import cache
@@ -9,15 +8,14 @@ from importlib import resources
 from typing import Final
 
 from knowngood.loads.plan import Plan
+from knowngood.reason.boot import TOO_OLD, boot_words
 
 OLDEST: Final = (3, 10)
 MODULES: Final = (
     "words", "plan", "arrivals", "aside", "http11", "wire", "discover", "sse", "window", "exchange", "pace", "priority",
     "recording", "generator", "visitor",
 )  # fmt: skip
-TOO_OLD: Final = 86
 NO_PYTHON: Final = "there is no Python 3.10 or newer for the load"
-# No quotes, so that it survives any number of shells.
 BOOT: Final = (
     f"import sys,zlib,json;sys.version_info<({OLDEST[0]},{OLDEST[1]})and sys.exit({TOO_OLD});"
     "i=sys.stdin.buffer;d=json.loads(zlib.decompress(i.read(int(i.readline()))));exec(d[0])"
@@ -39,12 +37,8 @@ def words(python: str = "") -> list[str]:
         python: Interpreter to try first; empty for none.
     """
     minors = range(14, OLDEST[1] - 1, -1)
-    names = filter(None, (python, "python3", *(f"python3.{minor}" for minor in minors), "python"))
-    script = (
-        f'for p in {" ".join(map(shlex.quote, names))}; do command -v "$p" >/dev/null 2>&1 || continue; '
-        f'"$p" -IS -c "{BOOT}"; s=$?; [ $s = {TOO_OLD} ] || exit $s; done; echo "{NO_PYTHON}" >&2; exit 127'
-    )
-    return ["sh", "-c", script]
+    names = (python, "python3", *(f"python3.{minor}" for minor in minors), "python")
+    return boot_words(tuple(filter(None, names)), BOOT, missing=NO_PYTHON)
 
 
 def parcel(plan: Plan) -> bytes:

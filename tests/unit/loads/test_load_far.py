@@ -14,6 +14,7 @@ from knowngood.loads.client import Client
 from knowngood.loads.samples import read_samples
 from knowngood.model.workload import Lengths, Workload
 from knowngood.ports import Target
+from knowngood.reason.boot import TOO_OLD
 from knowngood.testing.sse_server import serving
 
 FOLDER = resources.files("knowngood.loads")
@@ -52,7 +53,7 @@ def test_a_host_without_a_python_for_it_says_so(tmp_path: Path) -> None:
 
 def test_an_older_python_is_passed_over(tmp_path: Path) -> None:
     old = tmp_path / "python-old"
-    old.write_text(f"#!/bin/sh\nexit {far.TOO_OLD}\n")
+    old.write_text(f"#!/bin/sh\nexit {TOO_OLD}\n")
     old.chmod(0o755)
     done = subprocess.run(far.words(str(old)), input=b"0\n", capture_output=True, check=False)
     assert b"Error" in done.stderr  # the next one read an empty parcel
