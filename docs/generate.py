@@ -10,9 +10,9 @@ import msgspec
 
 from knowngood import errors
 from knowngood.config import experiment, lab, space
-from knowngood.config.rules import RuleTable, shipped_rules
+from knowngood.config.rules import shipped_rules
 from knowngood.faces.cli import COMMANDS, cli
-from knowngood.model.diagnosis import CAUSES, MAY_BE_HARD
+from knowngood.model.diagnosis import CAUSES, MAY_BE_HARD, LogRule
 from knowngood.model.steptime import Facts
 from knowngood.model.workload import Lengths, Slo, Workload
 
@@ -95,7 +95,7 @@ def files_page() -> str:
         ]
         lines.append("")
     lines += ["\n## Space files\n", SPACE, *keys("At the top", space.SpaceTable), *keys("[[knob]]", space.KnobTable)]
-    lines += ["\n## Rule files\n", RULES, *keys("[[rule]]", RuleTable)]
+    lines += ["\n## Rule files\n", RULES, *keys("[[rule]]", LogRule)]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -14,66 +14,13 @@ import msgspec
 
 from knowngood.config.values import check_keys, convert, nearest, parse_toml, read_toml, table_list
 from knowngood.errors import UsageError
-from knowngood.model.diagnosis import CAUSES, MAY_BE_HARD, LogRule, Phase, Role
+from knowngood.model.diagnosis import CAUSES, MAY_BE_HARD, LogRule
 
 FOLDER = "rules"
 """Where they lie, in the package and in a lab."""
 CLASSLESS = ("wrapper", "stage")
 GENERAL = ("cuda", "os", "python")
 """Layers below everything: of two rules that find one line that of the other layer counts."""
-
-
-class RuleTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``[[rule]]``: what one kind of line means.
-
-    Attributes:
-        id: Name of the rule, unique in its file.
-        match: Text of the line, or a list of texts of which one is enough. `*` stands for anything, case does not
-            matter, and a text begins and ends at whole words unless a star touches them.
-        unless: Texts that must not stand in the line.
-        role: `cause`, `warning` (explains a failure that another line reports), `late` (a symptom with a class of its
-            own, such as a watchdog), `wrapper` (says only that something else failed), `silent` (the server comes up,
-            a feature is not in force), `generic` (an exception whose text tells little) or `stage` (what the server
-            is doing).
-        cause: Class of the failure ([list](causes.md)); a wrapper has none, a stage only if a log that ends in it tells
-            of a failure.
-        component: Part that failed; empty takes the file's.
-        hard: No setting, package or driver changes the outcome within `scope`.
-        conflict: Fixable, but a dead end for a change set that itself sets all of `flags`.
-        scope: What the failure is bound to: GPU generation, version, pair of features.
-        remedy: What to do; of a wrapper, what to collect.
-        retest: What would make it worth another try; a hard rule must say so.
-        confidence: From 0 to 1; 0 leaves it to the role.
-        explains: Rules (`layer/id`) or classes that this line is the cause of, where a log has both.
-        phase: For a stage, how far the server has come: `start`, `load`, `capture` or `serve`.
-        phases: Phase to the class that it makes of this failure.
-        flags: Flags that the failure is about.
-        env: Variables that the failure is about.
-        about: Words that tell what it is about, to find the member of a change set that brought it in.
-        examples: Lines that the rule finds, at least one.
-        counterexamples: Lines that look alike and that it must not find.
-    """
-
-    id: str
-    match: str | tuple[str, ...]
-    unless: tuple[str, ...] = ()
-    role: Role = "cause"
-    cause: str = ""
-    component: str = ""
-    hard: bool = False
-    conflict: bool = False
-    scope: str = ""
-    remedy: str = ""
-    retest: str = ""
-    confidence: float = 0.0
-    explains: tuple[str, ...] = ()
-    phase: Phase | None = None
-    phases: dict[str, str] = {}
-    flags: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    about: tuple[str, ...] = ()
-    examples: tuple[str, ...]
-    counterexamples: tuple[str, ...] = ()
 
 
 @cache
@@ -141,11 +88,9 @@ def read_rules(doc: Mapping[str, Any], *, layer: str, where: str) -> tuple[LogRu
     rules: list[LogRule] = []
     for number, table in enumerate(table_list(doc.get("rule", []), where=f"{where} [[rule]]")):
         at = f"{where} [[rule]] {table.get('id') or f'number {number + 1}'}"
-        checked = convert(table, RuleTable, where=at)
-        values = msgspec.structs.asdict(checked)
-        texts = (checked.match,) if isinstance(checked.match, str) else checked.match
-        values |= {"id": f"{layer}/{checked.id}", "match": texts, "component": checked.component or component}
-        rule = LogRule(**values)
+        texts = {"match": [table["match"]]} if isinstance(table.get("match"), str) else {}
+        checked = convert({**table, **texts}, LogRule, where=at)
+        rule = msgspec.structs.replace(checked, id=f"{layer}/{checked.id}", component=checked.component or component)
         for complaint, hint in complaints(rule):
             raise UsageError(f"{at}: {complaint}", hint=hint)
         if rule.id in {other.id for other in rules}:

@@ -168,25 +168,30 @@ class LogRule(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What one kind of line in a log means.
 
     Attributes:
-        id: Layer and name, such as ``nccl/shm-full``.
-        match: Patterns; one of them must stand in the line (see ``model.pattern``).
-        unless: Patterns; none of them may stand in the line.
-        role: How the line counts.
-        cause: Id of the failure taxonomy; empty for wrappers and most stages.
-        component: Part that failed.
-        hard: Whether nothing the user sets changes the outcome.
+        id: In its file a name that is unique there; once it is read with its layer, such as ``nccl/shm-full``.
+        match: Texts of which one must stand in the line; a single one needs no list. ``*`` stands for anything, case
+            does not matter, and a text begins and ends at whole words unless a star touches them.
+        unless: Texts that must not stand in the line.
+        role: ``cause``, ``warning`` (explains a failure that another line reports), ``late`` (a symptom with a class of
+            its own, such as a watchdog), ``wrapper`` (says only that something else failed), ``silent`` (the server
+            comes up, a feature is not in force), ``generic`` (an exception whose text tells little) or ``stage`` (what
+            the server is doing).
+        cause: Class of the failure ([list](causes.md)); a wrapper has none, a stage only if a log that ends in it tells
+            of a failure.
+        component: Part that failed; empty takes the file's.
+        hard: No setting, package or driver changes the outcome within ``scope``.
         conflict: Fixable, but a dead end for a change set that itself sets all of ``flags``.
-        scope: What the failure is bound to.
+        scope: What the failure is bound to: GPU generation, version, pair of features.
         remedy: What to do; of a wrapper, what to collect.
-        retest: What would make it worth another try.
+        retest: What would make it worth another try; a hard rule must say so.
         confidence: From 0 to 1; 0 leaves it to the role.
-        explains: Rules or classes that this line is the cause of, where a log has both.
-        phase: For a stage: how far the server has come.
-        phases: Phase to the class that it makes of this failure, such as ``serve`` to ``gpu_oom_runtime``.
-        flags: Flags that this failure is about, in the engine's canonical spelling.
-        env: Variables that this failure is about.
-        about: Words that tell what it is about.
-        examples: Lines that it finds, from real logs.
+        explains: Rules (``layer/id``) or classes that this line is the cause of, where a log has both.
+        phase: For a stage, how far the server has come: ``start``, ``load``, ``capture`` or ``serve``.
+        phases: Phase to the class that it makes of this failure.
+        flags: Flags that the failure is about.
+        env: Variables that the failure is about.
+        about: Words that tell what it is about, to find the member of a change set that brought it in.
+        examples: Lines that the rule finds, at least one.
         counterexamples: Lines that look alike and that it must not find.
     """
 
