@@ -125,6 +125,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
+def latency_names(latencies: Mapping[str, str], points: Mapping[str, str]) -> dict[str, str]:
+    """Our names of latencies to a client's, which are ``POINT_LATENCY_ms``.
+
+    Args:
+        latencies: Our word to the client's.
+        points: The same of what is told of each: quantiles, the mean.
+    """
+    return {
+        f"{ours}_{point}_ms": f"{word}_{theirs}_ms"
+        for ours, theirs in latencies.items()
+        for point, word in points.items()
+    }
+
+
 def pick(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, float]:
     """Take numbers out of a flat result under our names; what the client left out, or could not compute, is left out.
 

@@ -2,7 +2,7 @@
 
 import json
 
-from knowngood.loads.peers.peer import Job, Peer, Reading, count_errors, pick, read_json
+from knowngood.loads.peers.peer import Job, Peer, Reading, count_errors, latency_names, pick, read_json
 from knowngood.model.workload import Slo
 
 RESULT = "result.json"
@@ -16,11 +16,7 @@ NAMES = {
     "input_tokens": "total_input_tokens",
     "output_tokens": "total_output_tokens",
     "acceptance_length": "spec_decode_acceptance_length",
-    **{
-        f"{ours}_{point}_ms": f"{word}_{theirs}_ms"
-        for ours, theirs in LATENCIES.items()
-        for point, word in POINTS.items()
-    },
+    **latency_names(LATENCIES, POINTS),
 }
 
 
