@@ -335,7 +335,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     inside: Inside
     pages: dict[str, str]
     log: str
-    files: dict[str, str]
+    files: dict[str, str] = {}
     settings: dict[str, str] = {}
     overlay: str = ""
     pins: dict[str, str] = {}

@@ -109,7 +109,7 @@ class Repetition:
 
     def learn(self, server: Server, _launch: LaunchRecord) -> None:
         """Read the facts that only a running server shows."""
-        observed = server.observe(self.bench, {})
+        observed = server.observe(self.bench)
         self.facts.update(server_facts(self.bench.config, self.bench.engine.version(observed.pages, observed.log)))
         if observed.inside.packages:
             self.facts["packages"] = observed.inside.packages

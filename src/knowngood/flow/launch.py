@@ -98,7 +98,7 @@ def measure_launch(
     with standing(bench, arms, slot) as (server, witness):
         least = 2 if server.ready_s >= DEAR_S else 1
         runs = run_workloads(bench, server, slot, again=lambda values: len(values) < least or again(values))
-        observed = server.observe(bench, {})
+        observed = server.observe(bench)
         proofs = prove(bench, observed, arms, witness) if is_candidate else ()
         require_telling(arms, observed, slot.arm)
         runs = with_acceptance(runs, bench.engine.acceptance_length(observed.pages, observed.log))
@@ -114,12 +114,12 @@ def measure_launch(
             proofs=proofs,
             rss_mb=memory_of(bench, runs[0], observed),
             packages=observed.inside.packages,
+            took_s=bench.now() - server.started_at,
         )
         on_measured(server, launch)
     if (busy := foreign_cores(launch)) > bench.config.verdict.foreign_cores:
         bench.show.note(f"the host is busy: others used {busy:.2f} cores during launch {slot.index + 1}")
-    took_s = bench.now() - server.started_at
-    return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log), took_s=took_s)
+    return msgspec.structs.replace(launch, log=bench.artifacts.put(server.log))
 
 
 def memory_of(bench: Bench, first: RunRecord, observed: Observed) -> float:

@@ -22,6 +22,7 @@ from knowngood.model.files import FileEdit
 from knowngood.model.finding import Finding
 from knowngood.model.hypothesis import Hypothesis, Sign
 from knowngood.model.launch import LaunchSpec
+from knowngood.ports import Transaction
 from knowngood.reason.edits import digest
 from knowngood.reason.findings import dead_end
 from knowngood.reason.fold import LabState
@@ -97,11 +98,12 @@ def left_over(site: Site) -> tuple[str, ...]:
     """What earlier work left behind, one line each; empty if the host is at known-good."""
     baseline = site.memory.state.baseline
     kept = (*baseline.transactions, *baseline.setting_transactions) if baseline else ()
+    journalled = site.host.journal.transactions()
     return (
         *(f"{name} never ended" for name in site.memory.state.unfinished),
         *(
             f"file edits {tx.id} are {tx.state}"
-            for tx in site.host.journal.transactions()
+            for tx in journalled
             if tx.state != "kept" or tx.id.startswith(capture_prefix(site)) or is_orphan(site, tx.id, kept)
         ),
         *(
@@ -110,18 +112,23 @@ def left_over(site: Site) -> tuple[str, ...]:
             if tx.state != "kept" or is_orphan(site, tx.id, kept)
         ),
         *(f"a server of ours still runs as process {process.pid}" for process in site.host.strays()),
-        *((f"the undo of {undone} was cut off",) if (undone := undo_cut_off(site)) else ()),
+        *((f"the undo of {undone} was cut off",) if (undone := undo_cut_off(site, journalled)) else ()),
     )
 
 
-def undo_cut_off(site: Site) -> str:
-    """Trial whose undo has put its files back and was cut off before the event that says so; empty if there is none."""
+def undo_cut_off(site: Site, known: Sequence[Transaction]) -> str:
+    """Trial whose undo has put its files back and was cut off before the event that says so; empty if there is none.
+
+    Args:
+        site: The lab and its host.
+        known: The journal's transactions.
+    """
     state = site.memory.state
     if state.baseline is None or not state.baseline.kept:
         return ""
     now, before = keep_and_before(state)
     mine = set(now.transactions) - set(before.transactions)
-    if not mine or mine & {tx.id for tx in site.host.journal.transactions()}:
+    if not mine or mine & {tx.id for tx in known}:
         return ""
     shown = {path: digest(site.host.look(path)) or "" for path in changed_by_keep(now, before)}
     old = {path: before.files.get(path, now.originals.get(path, "")) for path in shown}

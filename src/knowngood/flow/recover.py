@@ -117,7 +117,7 @@ def end_strays(host: Host, *, grace_s: float) -> list[str]:
 
 def finish_undo(site: Site) -> list[str]:
     """Record an undo that was cut off after the files were back; say which."""
-    trial = undo_cut_off(site)
+    trial = undo_cut_off(site, site.host.journal.transactions())
     if not trial:
         return []
     now, before = keep_and_before(site.memory.state)

@@ -52,14 +52,13 @@ class Server:
         """The server as a benchmark client sees it."""
         return Target(url=self.route.url, there=self.spec.url, alive=lambda: self.process.poll() is None, log=self.log)
 
-    def observe(self, bench: Bench, files: dict[str, str]) -> Observed:
+    def observe(self, bench: Bench) -> Observed:
         """Look at it from all sides, for the effect proofs."""
         pages = {path: fetch(self.route.url + path) for path in bench.engine.pages}
         return Observed(
             inside=self.process.inspect(),
             pages={path: body for path, (status, body) in pages.items() if status == OK},
             log=read_log(self.log),
-            files=files,
         )
 
 

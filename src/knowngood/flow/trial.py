@@ -1,7 +1,7 @@
 """One trial: compare a candidate with the baseline, pair by pair, until the rule decides; then keep it or leave it.
 
-Every launch brings the host back by itself (``measure_launch`` is two ``with`` blocks), so between two launches the
-host is at known-good, whatever happened. A keep puts the change set on the host once more, as part of known-good.
+Every launch brings the host back by itself (``launch.standing`` is a row of ``with`` blocks), so between two launches
+the host is at known-good, whatever happened. A keep puts the change set on the host once more, as part of known-good.
 """
 
 import contextlib

@@ -78,6 +78,19 @@ def test_a_winner_is_asked_in_its_first_pair(tmp_path: Path) -> None:
     assert trial.answers is not None
 
 
+def test_what_is_asked_is_no_part_of_what_a_launch_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = with_answers(tmp_path, 0.5)
+
+    def slow(self: Desk, server: Server, arm: Arm) -> None:
+        world.clock.sleep(10_000)
+        really(self, server, arm)
+
+    really = Desk.visit
+    monkeypatch.setattr(Desk, "visit", slow)
+    trial = run_trial(world.bench, hypothesis(SLOTS))
+    assert all(90 <= launch.took_s < 1000 for launch in trial.launches)
+
+
 def fast(world: World) -> float:
     return 1.5 if world.has("--slots 4") else 1.0
 
