@@ -281,7 +281,8 @@ def test_no_bytes_break_the_reader(noise: bytes, seed: int) -> None:
     base = bytearray(json.dumps({"traceEvents": [kernel("gemm", 0, 5)] * 3}).encode())
     at = seed % len(base)
     base[at:at] = noise
-    list(Events(Trickle(bytes(base), seed)))
+    # What it reads cannot be more objects than there are braces.
+    assert len(list(Events(Trickle(bytes(base), seed)))) <= base.count(b"{")
 
 
 def test_a_trace_of_two_real_ranks() -> None:

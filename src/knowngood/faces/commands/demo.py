@@ -29,7 +29,7 @@ from knowngood.faces.views import (
 
 @click.command(name="demo")
 @click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
-@click.option("--quick", is_flag=True, help="At most 4 minutes instead of 12; the statistics are weaker, and say so.")
+@click.option("--quick", is_flag=True, help="About 4 minutes instead of 12; the statistics are weaker, and say so.")
 @json_option
 def command(*, folder: Path | None, quick: bool, as_json: bool) -> int:
     """Run the whole loop on a real server with a real model: keeps, reverts, a dead end, a silent no-op.
