@@ -179,7 +179,7 @@ def read_file(path: Path, *, hint: str, most: int = LARGEST_FILE) -> bytes:
                 raise UsageError(f"{path} is no regular file", hint="pipes, devices and directories are not read")
             content = file.read(most + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {path}", hint=hint) from error
+        raise UsageError(f"there is no file {path}", hint=nearest_file(path) or hint) from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UsageError(f"{path} cannot be read: {why}", hint=hint) from error
@@ -209,6 +209,13 @@ def check_keys(table: Mapping[str, Any], known: set[str], *, where: str) -> None
     for key in table:
         if key not in known:
             raise UsageError(f"{where} has an unknown key {key!r}", hint=nearest(key, ", ".join(sorted(known))))
+
+
+def nearest_file(path: Path) -> str:
+    """Suggest the file beside ``path`` whose name is nearest; empty if none is near."""
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, beside, n=1)
+    return f"did you mean {str(path.with_name(close[0]))!r}?" if close else ""
 
 
 def nearest(key: str, known: str) -> str:

@@ -168,3 +168,12 @@ def test_ratios_and_times_have_ends() -> None:
     assert seconds("8784h", where="x") == LONGEST_S
     with pytest.raises(UsageError, match="8785h"):
         seconds("8785h", where="x")
+
+
+def test_a_mistyped_file_names_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "cores.toml").write_text('claim = "x"\n')
+    with pytest.raises(UsageError, match="there is no file") as caught:
+        load_experiment(tmp_path / "core.toml")
+    assert caught.value.hint == f"did you mean {str(tmp_path / 'cores.toml')!r}?"
+    with pytest.raises(UsageError, match="there is no file"):
+        load_experiment(tmp_path / "nowhere" / "core.toml")
